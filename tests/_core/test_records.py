@@ -2,9 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,16 +26,13 @@ class Part:
 class FoundResult(records.Saved):
     rows: int
     beta: float | None
-    rule: Literal["alpha", "promise"]
     weight: str | float
     parts: dict[str, Part]
     by_rows: dict[int, float]
-    means: Mapping[str, tuple[float, float]]
+    means: dict[str, tuple[float, float]]
     table: NDArray[np.float64]
     counts: NDArray[np.int64]
     chosen: NDArray[np.bool_]
-    labels: NDArray[np.str_]
-    free: np.ndarray
     words: tuple[str, ...]
     contexts: list[Any]
     best: Part | None = None
@@ -62,7 +58,6 @@ results = st.builds(
     FoundResult,
     rows=st.integers(),
     beta=st.none() | floats,
-    rule=st.sampled_from(["alpha", "promise"]),
     weight=st.sampled_from(["empirical", "analytic"]) | floats,
     parts=st.dictionaries(words, parts, max_size=3),
     by_rows=st.dictionaries(st.integers(), floats, max_size=3),
@@ -70,8 +65,6 @@ results = st.builds(
     table=arrays(np.float64),
     counts=arrays(np.int64),
     chosen=arrays(np.bool_),
-    labels=hnp.arrays("U8", 3, elements=words.filter(lambda text: not text.endswith(chr(0)))),
-    free=arrays(np.float64),
     words=st.lists(words, max_size=3).map(tuple),
     contexts=st.lists(json_values | words, max_size=3),
     best=st.none() | parts,
@@ -109,10 +102,10 @@ def test_a_record_survives_json(found):
 def example(**changes):
     curve = np.array([0.5, np.inf, -0.0])
     values = {
-        **{"rows": 3, "beta": np.inf, "rule": "alpha", "weight": "empirical", "free": curve},
+        **{"rows": 3, "beta": np.inf, "weight": "empirical"},
         **{"parts": {"harm": Part("harm", 0.1, curve)}, "by_rows": {10: 0.5}, "means": {}},
         **{"table": np.eye(2), "counts": np.arange(2), "chosen": np.array([True])},
-        **{"labels": np.array(["a"]), "words": ("inf",), "contexts": [{"a": 1}]},
+        **{"words": ("inf",), "contexts": [{"a": 1}]},
     }
     return FoundResult(**{**values, **changes})
 
@@ -120,7 +113,7 @@ def example(**changes):
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
-        *(("rows", 3.0), ("rows", True), ("beta", "infinite"), ("rule", "other"), ("parts", [])),
+        *(("rows", 3.0), ("rows", True), ("beta", "infinite"), ("parts", [])),
         *(("parts", {"harm": {"name": "harm", "risk": 0.1}}), ("means", {"harm": [0.1]})),
         *(("table", [[1.0], [1.0, 2.0]]), ("table", ["a"]), ("counts", [0.5])),
         *(("words", "inf"), ("alive", None)),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tether._core.files import is_well_formed, redact_message, redact_url
+from tether._core.files import URL, redact_message, redact_url
 
 SECRET = "Tr0ub4dor"
 """Occurs in no other part of a URL below."""
@@ -28,7 +28,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_all_but_secrets_is_shown(name):
     assert redact_url(name) == CASES[name]
-    assert is_well_formed(name) == ("p@" not in name)
+    assert (URL.fullmatch(name) is None) == ("p@" in name or "://" not in name)
 
 
 ENCODINGS = (str, quote, quote_plus, lambda text: quote(text, safe=""))
@@ -81,7 +81,6 @@ def test_no_part_of_a_password_is_shown(template, encode, before, between, after
 def test_any_text_is_redacted_without_an_error(text):
     redact_url(text)
     redact_message(text, text)
-    is_well_formed(text)
 
 
 @pytest.mark.parametrize("password", ["s3cr%65t+x", "s3cret x", "s3cr'et"])

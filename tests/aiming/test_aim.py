@@ -11,9 +11,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import tether
-from tether.aiming import AimedPolicy, PositionScore, TemperedPolicy
+from tether.aiming import AimedPolicy
 from tether.aiming.aim import solve_multipliers
-from tether.policies import Picker
 
 OPTIMIZED = tether.Categorical.from_probabilities([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]])
 CONTEXTS = np.array([0, 1, 1, 0, 1])
@@ -120,9 +119,6 @@ def test_a_shortlist_is_aimed_over_its_candidates():
     assert (chances * (rows.candidates > 1)).sum(axis=1).mean() == pytest.approx(0.15)
     weights = np.exp(rows.candidates - found.multipliers[""] * (rows.candidates > 1))
     np.testing.assert_allclose(chances, weights / weights.sum(axis=1, keepdims=True))
-    tempered = TemperedPolicy(shortlist.required_picker, 0.5)
-    same = Picker(PositionScore(tempered), 4)
-    np.testing.assert_allclose(same.log_prob_all(rows), tempered.log_prob_all(rows))
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ def test_weights_without_a_bound_promise_nothing():
     assert seen.exists
     assert seen.promise == seen.bound  # the largest weight seen bounds nothing
     assert "test_weight" in seen.statement
+    claims = tether.Claims([0.9, 0.8] * 50, [1, 0] * 50, np.arange(0, 101, 2))
+    known = {"alpha": 0.6, "weights": np.ones(50), "test_weight": 1.0}  # the losses can fall
+    both = tether.gcrc(claims, loss=["fdr", "any_false"], **known)
+    assert both.by_loss[0].promise == tether.gcrc(claims, **known).promise == 1
 
 
 def test_crc_promises_nothing_for_a_loss_that_merely_looks_monotone():
@@ -57,5 +61,8 @@ def test_crc_promises_nothing_for_a_loss_that_merely_looks_monotone():
     found = crc(claims, alpha=0.2)
     assert (found.n_nonmonotone, found.monotone, found.useful) == (0, False, False)
     assert "none" in found.statement
+    false = tether.Claims(np.arange(50) / 50, np.zeros(50), np.arange(51))
+    found = crc(false, GRID, alpha=0.3, loss=tether.FalseAmongShown(0.3, 1))  # a true one falls
+    assert (found.n_nonmonotone, found.monotone) == (0, False)
     single = tether.Claims(np.arange(50) / 50, np.arange(50) > 10, np.arange(51))
     assert crc(single, alpha=0.2).useful  # one claim per item: nothing to fall

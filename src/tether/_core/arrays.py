@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import combinations
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,17 +20,8 @@ Booleans: TypeAlias = NDArray[np.bool_]
 """An array of truth values."""
 
 
-class Table(Protocol):
-    """Anything with rows and a shape: a data frame, a sparse matrix."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of rows, then of columns."""
-        ...
-
-
-Contexts: TypeAlias = "ArrayLike | Table | int"
-"""One row per context, or the number of actions where there are no contexts."""
+Contexts: TypeAlias = Any
+"""One row per context (an array, a frame), or the number of actions where there are none."""
 Actions: TypeAlias = ArrayLike
 """One action per row."""
 Losses: TypeAlias = "ArrayLike | Mapping[str, ArrayLike]"
@@ -41,6 +32,8 @@ Frame: TypeAlias = Any
 
 def plain_array(values: Any) -> NDArray[Any]:
     """An array of numbers or strings where every value is one; otherwise the array as it is."""
+    if np.ma.is_masked(values):
+        values = np.where(values.mask, None, values.data)
     array = np.asarray(values)
     if array.dtype.kind == "T":
         array = array.astype(object)  # missing values, if any, are shown as they are
@@ -113,11 +106,9 @@ def check_row_indexes(columns: Mapping[str, Any]) -> None:
         one, other = np.asarray(first), np.asarray(index)
         if len(one) != len(other) or np.array_equal(one, other):
             continue
-        starts = [(getattr(i, "start", 1), getattr(i, "step", 0)) for i in (first, index)]
-        if (0, 1) in starts:  # a RangeIndex that counts the rows
-            labels = other if starts[0] == (0, 1) else one
-            if labels.dtype.kind not in "iu" or (np.sort(labels) != np.arange(len(labels))).any():
-                continue
+        counts = any(np.array_equal(each, np.arange(len(one))) for each in (one, other))
+        if counts and set(one.tolist()) != set(other.tolist()):
+            continue
         row = next(place for place in range(len(one)) if one[place] != other[place])
         raise ValueError(
             f"{name} and {first_name} have different row indexes (row {row}: {other[row]!r} and "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,20 +24,14 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
     if number:
         contexts = int(contexts)
     elif not hasattr(contexts, "iloc") and not hasattr(contexts, "shape"):
-        if isinstance(contexts, Mapping):
-            raise TypeError(
-                f"contexts must be an array or a frame with one row per context, got "
-                f"{shown(contexts)}: one case with named features is a frame of one row, "
-                f"pandas.DataFrame([case])"
-            )
         try:
             contexts = np.asarray(contexts)
         except ValueError as error:
             raise ValueError(f"contexts must have rows of the same length: {error}") from error
     if not number and len(contexts.shape) == 0:
         raise TypeError(
-            "contexts must be an array with one row per context, or an integer, got "
-            f"{shown(contexts.item() if isinstance(contexts, np.ndarray) else contexts)}"
+            f"contexts must be an array or a frame with one row per context (of one case with "
+            f"named features, pandas.DataFrame([case])), or an integer, got {shown(contexts)}"
         )
     if length(contexts) < 1:
         raise ValueError(f"contexts must have at least 1 row, got {length(contexts)}")
@@ -63,9 +57,7 @@ def take(contexts: Any, index: NDArray[np.int64]) -> Any:
 
 def part(contexts: Any, start: int, stop: int) -> Any:
     """The contexts from start to before stop."""
-    if isinstance(contexts, int):
-        return min(stop, contexts) - start
-    return (contexts.iloc if hasattr(contexts, "iloc") else contexts)[start:stop]
+    return take(contexts, np.arange(start, min(stop, length(contexts))))
 
 
 def parts(contexts: Any, size: int) -> list[Any]:
@@ -118,11 +110,9 @@ def _columns(contexts: Any) -> list[NDArray[Any]]:
         if table.dtype.kind not in "biuf":
             raise TypeError(f"sparse contexts must hold real numbers, got {table.dtype}")
         position, (kind, entry) = table.indices.astype(np.int64), _numbers(table.data)
-        digests = np.empty(table.shape[0], dtype=object)
-        for row, (start, stop) in enumerate(zip(table.indptr, table.indptr[1:], strict=False)):
-            raw = kind + position[start:stop].tobytes() + entry[start:stop].tobytes()
-            digests[row] = blake2b(raw, digest_size=16).digest()
-        return [digests]
+        ends, rows = table.indptr, np.empty(table.shape[0], dtype=object)
+        rows[:] = [kind + position[a:b].tobytes() + entry[a:b].tobytes() for a, b in pairwise(ends)]
+        return [rows]
     if hasattr(contexts, "candidates"):  # a shortlist: a context is known with its candidates
         own = contexts.contexts
         return [*([] if isinstance(own, int) else _columns(own)), contexts.candidates]
@@ -154,13 +144,8 @@ def _cell(value: Any) -> bytes:
         value = (value.shape, value.tolist())
     if isinstance(value, (list, tuple)):
         content = b"".join(map(_cell, value))
-    elif value is None or isinstance(value, (str, bytes, int)):
-        content = repr(value).encode("utf-8", "surrogatepass")
     else:
-        try:
-            content = pickle.dumps(value, protocol=4)
-        except Exception:  # an object that cannot be pickled equals only itself
-            content = object.__repr__(value).encode()
+        content = pickle.dumps(value, protocol=4)
     return b"%b%d:" % (type(value).__name__.encode(), len(content)) + content
 
 

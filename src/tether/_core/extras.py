@@ -15,11 +15,7 @@ MODULES = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
 def how_to_install(what: str, error: ModuleNotFoundError) -> str | None:
     """What to say where a module is missing: what needs it, and the smallest extra that has it."""
     top, extras = (error.name or "").partition(".")[0], dict[str, set[str]]()
-    try:
-        listed = metadata.requires("tether") or []
-    except metadata.PackageNotFoundError:  # run from its source, without an installation
-        listed = []
-    for text in listed:
+    for text in metadata.requires("tether") or []:
         read = re.match(r"([\w-]+).*extra == ['\"]([\w-]+)", text)
         if read is not None and read[2] not in FOR_DEVELOPMENT:
             extras.setdefault(read[2], set()).add(MODULES.get(read[1], read[1]))

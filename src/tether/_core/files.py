@@ -17,13 +17,14 @@ HIDDEN = "***"
 """What stands in the place of a password."""
 
 _HOSTS = r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)?(?::[0-9]{1,5})?"
-_URL = re.compile(
+URL = re.compile(
     rf"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)
-    (?:(?P<user>[^:@/?\#]*)(?::(?P<password>[^@/?\#]*))?@)?
+    (?P<login>[^@/?\#]*@)?
     (?P<place>/[^?\#]*|{_HOSTS}(?:,{_HOSTS})*(?:/[^@?\#]*)?)
     (?P<query>\?[^@\#]*)?""",
     re.VERBOSE | re.ASCII,
 )
+"""A URL of which every part is beyond doubt: in parts, `@ : / ? #` must be percent-encoded."""
 _LOGIN_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}:/{1,3})(?![\w.-]*:\*\*\*@)\S*@")
 _SECRET_IN_PATH = re.compile(r":.*@|(?:pass|pwd|secret|token)\w*\s*=", re.I | re.S)
 
@@ -36,23 +37,13 @@ def redact_url(text: str) -> str:
     >>> redact_url("postgresql://ann:sec@ret@db.example.org/clinic"), redact_url("clinic.db")
     ('postgresql://***', 'clinic.db')
     """
-    parts = _URL.fullmatch(text)
-    scheme, separator, _ = text.partition("://")
+    parts, (scheme, separator, _) = URL.fullmatch(text), text.partition("://")
     if parts is None or "@" in parts["place"]:
         if separator and scheme.isalnum():
             return f"{scheme}://{HIDDEN}"
         return HIDDEN if separator or _SECRET_IN_PATH.search(text) else text
-    password = "" if parts["password"] is None else f":{HIDDEN}"
-    login = "" if parts["user"] is None else f"{parts['user']}{password}@"
+    login = re.sub(":.*@", f":{HIDDEN}@", parts["login"] or "", flags=re.S)
     return parts["scheme"] + login + parts["place"] + (f"?{HIDDEN}" if parts["query"] else "")
-
-
-def is_well_formed(text: str) -> bool:
-    """Whether a text is a path, or a URL of which every part is beyond doubt.
-
-    In a URL, the characters `@ : / ? #` of a user, password or database must be percent-encoded.
-    """
-    return "://" not in text or _URL.fullmatch(text) is not None
 
 
 def redact_message(message: str, url: str) -> str:
@@ -62,12 +53,11 @@ def redact_message(message: str, url: str) -> str:
     "no route for '***'"
     """
     message = message.replace(url, redact_url(url))
-    parts = _URL.fullmatch(url)
-    secrets = [parts["password"] or ""] if parts else []
-    if parts and _SECRET_IN_PATH.search(parts["query"] or ""):
-        secrets += [each.partition("=")[2] for each in parts["query"].split("&")]
-    forms = {*secrets, *map(unquote, secrets)} - {""}
-    for secret in sorted(forms, key=len, reverse=True):
+    parts = URL.fullmatch(url)
+    login, query = (parts["login"] or "", parts["query"] or "") if parts else ("", "")
+    secrets = [login[:-1].partition(":")[2]]
+    secrets += [e.partition("=")[2] for e in query.split("&") if _SECRET_IN_PATH.search(e)]
+    for secret in sorted({*secrets, *map(unquote, secrets)} - {""}, key=len, reverse=True):
         message = message.replace(secret, HIDDEN)
     return message
 
@@ -93,10 +83,7 @@ def import_path(path: Any, accept: Callable[[Any], bool] = lambda found: True) -
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(f"import path {path!r}: {error}") from error
         if isinstance(found, ModuleType) or not accept(found):
-            raise ValueError(
-                f"import path {path!r} leads to {found!r}, which is defined in "
-                f"{getattr(found, '__module__', None)!r} and not allowed"
-            )
+            raise ValueError(f"import path {path!r} leads to {found!r}, which is not allowed")
     return found
 
 
@@ -155,24 +142,17 @@ def require_target(path: str | Path, *inputs: str | Path | None, overwrite: bool
     """
     target = Path(path)
     if is_database(target):
-        raise FileExistsError(
-            f"{target} is a database, which is never overwritten: name another file"
-        )
+        raise FileExistsError(f"{target} is a database, which is never overwritten")
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise FileExistsError(f"{target} is a folder, a link or a device: name a file")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent} to write {target.name} into")
-    if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"the folder {target.parent} cannot be written to")
     if not target.exists():
         return
     if any(each is not None and os.path.exists(each) and target.samefile(each) for each in inputs):
         raise ValueError(f"{path} is read by this command: write to another file")
     if not overwrite:
-        raise FileExistsError(
-            f"{target} exists and is kept: pass overwrite=True to replace it, or --force on the "
-            f"command line"
-        )
+        raise FileExistsError(f"{target} exists and is kept: pass overwrite=True or --force")
 
 
 def is_database(path: str | Path) -> bool:

@@ -33,15 +33,7 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
         raise TypeError(f"{argument} must be the name of a column, got {shown(name)}")
     if name not in known:
         raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
-    if known.count(name) > 1:
-        raise ValueError(f"{argument}: there are {known.count(name)} columns {name!r}")
-    try:
-        return np.asarray(frame[name])
-    except TypeError as error:
-        raise TypeError(
-            f"frame of type {type(frame).__name__} cannot be read by column; if it is lazy, "
-            f"collect it first"
-        ) from error
+    return np.asarray(frame[name])
 
 
 def optional(frame: Frame, argument: str, name: str | None) -> NDArray[Any] | None:
@@ -79,14 +71,8 @@ def read_contexts(
     columns = [context] if isinstance(context, str) else list(context)
     if not columns:
         raise ValueError("context is empty: name at least one column, or write context=None")
-    for name in columns:
-        if not isinstance(name, str):
-            raise TypeError(f"context must name columns by strings, got {name!r}")
-        if name in used:
-            raise ValueError(
-                f"context: the column {name!r} holds losses or log-probabilities, so it cannot be "
-                f"a context too"
-            )
+    if both := [name for name in columns if name in used]:
+        raise ValueError(f"context: the columns {both} hold losses or log-probabilities already")
     arrays = [plain_array(column(frame, "context", name)) for name in columns]
     if isinstance(context, str) and arrays[0].dtype.kind in "iubUS":
         return arrays[0]

@@ -28,9 +28,9 @@ def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> 
     with _naming_the_policy(f"{method} failed on {counted(length(contexts), 'context')}"):
         actions = plain_array(policy.sample(contexts, rng))
     if actions.ndim == 0 or len(actions) != length(contexts):
+        wanted = counted(length(contexts), "context")
         raise ValueError(
-            f"{method} returned shape {actions.shape} for {length(contexts)} "
-            f"context(s); expected one action per context"
+            f"{method} returned shape {actions.shape}: expected one action for each of {wanted}"
         )
     if actions.dtype.kind == "f" and np.isnan(actions).any():
         raise ValueError(f"{method} returned NaN for {int(np.isnan(actions).sum())} action(s)")
@@ -104,11 +104,7 @@ def table(name: str, policy: Any, contexts: Any) -> Floats:
             total = np.exp(scores).sum(axis=1)
         off = ~(np.abs(total - 1) <= validate.TABLE_SUM_TOLERANCE)
         if off.any():
-            row = int(np.argmax(off))
-            raise ValueError(
-                f"{method} has probabilities that sum to {total[row]:.6g} in row {row}, not to 1 "
-                f"({int(off.sum())} such row(s) in {len(total)})"
-            )
+            validate.reject(f"{method}: sum", total, off, "probabilities that sum to 1")
     return scores
 
 
@@ -139,27 +135,18 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
         return
     outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
     if outside.any():
-        index = tuple(int(position) for position in np.argwhere(outside)[0])
-        raise ValueError(
-            f"the optimized policy takes actions that the safe policy never takes: the safe "
-            f"policy's log_prob is -inf at {index if len(index) > 1 else index[0]} "
-            f"({int(outside.sum())} of {outside.size}). A log of the safe policy does not show "
-            f"what such actions cost; restrict the optimized policy to the safe one's actions, or "
-            f"use family 'clip' with a finite beta"
+        accepted = (
+            "no action that the safe policy never takes, since its log does not show what that "
+            "costs (restrict the optimized policy, or use family 'clip' with a finite beta)"
         )
+        validate.reject("the safe policy's log_prob", log_safe, outside, accepted)
 
 
 def concatenate_actions(
     pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]] | None = None
 ) -> NDArray[Any]:
     """Actions of both policies in one array, in these `rows` of it if they are given."""
-    shapes = {piece.shape[1:] for piece in pieces}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"the policies (safe and optimized) draw actions of different shapes: "
-            f"{' and '.join(map(str, sorted(shapes, key=len)))}"
-        )
-    joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    joined = np.concatenate(pieces)
     if rows is None:
         return joined
     actions = np.empty_like(joined)

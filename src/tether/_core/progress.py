@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 _installed: ContextVar[Any] = ContextVar("reporter", default=None)
-
-
-@dataclass(frozen=True)
-class Step:
-    """Work that is under way, and how its reporter, if there is one, calls it."""
-
-    reporter: Any
-    name: Any
-
-    def advance(self, amount: float = 1) -> None:
-        """Say that this much more is done."""
-        if self.reporter is not None:
-            self.reporter.advance(self.name, amount)
+Advance: TypeAlias = Callable[[float], None]
+"""Says that this much more is done."""
 
 
 @contextmanager
-def step(description: str, total: float | None = None) -> Iterator[Step]:
+def step(description: str, total: float | None = None) -> Iterator[Advance]:
     """A step that lasts as long as the block; `total` is how much there is to do, if known."""
     reporter = _installed.get()
-    begun = Step(reporter, reporter and reporter.begin(description, total))
+    if reporter is None:
+        yield lambda amount: None
+        return
+    name = reporter.begin(description, total)
     try:
-        yield begun
+        yield lambda amount: reporter.advance(name, amount)
     finally:
-        if reporter is not None:
-            reporter.end(begun.name)
+        reporter.end(name)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -65,87 +65,54 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
     >>> decode(dict[str, float], {"low": 1, "high": "inf"})
     {'low': 1.0, 'high': inf}
     """
-    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    origin: Any = typing.get_origin(kind) or kind
+    arguments = typing.get_args(kind)
     if kind in (Any, object):
         return value
-    if dataclasses.is_dataclass(kind):
-        return _decode_record(kind, value, name)
     if origin in (typing.Union, types.UnionType):
-        return _decode_union(arguments, value, name)
-    if origin is typing.Literal:
-        _require(value in arguments, name, f"one of {arguments}", value)
-        return value
-    if origin is np.ndarray:
-        return _decode_array(arguments, value, name)
-    if origin in (list, tuple, Sequence, Iterable):
-        _require(isinstance(value, list), name, "a list", value)
-        kinds: Sequence[Any] = arguments
-        if origin is not tuple or len(arguments) < 1 or arguments[-1] is Ellipsis:
-            kinds = [arguments[0] if arguments else Any] * len(value)
-        _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
-        made = [decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value)]
-        return made if origin is list else tuple(made)
-    if origin in (dict, Mapping):
-        _require(isinstance(value, dict), name, "a mapping", value)
-        keys, items = arguments or (str, Any)
-        return {
-            int(key) if keys is int else key: decode(items, item, f"{name}[{key!r}]")
-            for key, item in value.items()
-        }
-    if kind is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        _require(number or value in WORDS_FOR_FLOATS, name, "a number", value)
-        return float(value)
-    right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-    _require(right, name, f"a value of type {kind.__name__}", value)
-    return value
-
-
-def _decode_record(kind: Any, value: Any, name: str) -> Any:
-    known = _saved_names(kind)
-    if not isinstance(value, dict) or set(value) != set(known):
-        raise ValueError(
-            f"{name} must have the entries of a {kind.__name__}, {known}, got {shown(value)}"
+        members = [each for each in arguments if each is not types.NoneType]
+        if value is None and len(members) < len(arguments):
+            return None
+        is_text = isinstance(value, str) and value not in WORDS_FOR_FLOATS
+        return decode(min(members, key=lambda each: (each is str) != is_text), value, name)
+    if dataclasses.is_dataclass(kind):
+        hints, known = typing.get_type_hints(origin), _saved_names(origin)
+        wanted = f"the entries of a {origin.__name__}, {known}"
+        _require(isinstance(value, dict) and set(value) == set(known), name, wanted, value)
+        return origin(
+            **{each: decode(hints[each], value[each], f"{name}.{each}") for each in known}
         )
-    hints = typing.get_type_hints(kind)
-    return kind(**{each: decode(hints[each], value[each], f"{name}.{each}") for each in known})
+    if origin is np.ndarray:
+        return _decode_array(typing.get_args(arguments[1])[0], value, name)
+    if kind is float and value in WORDS_FOR_FLOATS:
+        return float(value)
+    accepted: Any = {tuple: list, float: (int, float)}.get(origin, origin)
+    right = isinstance(value, accepted) and not (kind in (int, float) and isinstance(value, bool))
+    _require(right, name, f"of type {origin.__name__}", value)
+    if origin is dict:
+        key_kind, item_kind = arguments
+        return {key_kind(k): decode(item_kind, value[k], f"{name}[{k!r}]") for k in value}
+    if origin in (list, tuple):
+        is_fixed = origin is tuple and arguments[-1] is not Ellipsis
+        kinds = arguments if is_fixed else arguments[:1] * len(value)
+        _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
+        return origin(decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value))
+    return kind(value)
 
 
 def _saved_names(record: Any) -> list[str]:
     return [each.name for each in dataclasses.fields(record) if each.init]
 
 
-def _decode_union(members: tuple[Any, ...], value: Any, name: str) -> Any:
-    """The first member that the value can be; None and infinities first of all."""
-    if value is None and type(None) in members:
-        return None
-    if float in members and isinstance(value, str) and value in WORDS_FOR_FLOATS:
-        return float(value)
-    problems = []
-    for each in (each for each in members if each is not type(None)):
-        try:
-            return decode(each, value, name)
-        except (ValueError, TypeError) as error:
-            problems.append(error)
-    raise problems[0]
-
-
-def _decode_array(arguments: tuple[Any, ...], value: Any, name: str) -> NDArray[Any]:
-    """An array that cannot be written to; strings only where the hint says `NDArray[np.str_]`."""
-    _require(isinstance(value, list), name, "a list", value)
-    hinted = typing.get_args(arguments[1])[0] if len(arguments) > 1 else Any
-    wanted = None if hinted is Any else np.dtype(hinted)
-    if hinted is not np.str_:
-        value = to_plain(value, lambda each: float(each) if each in WORDS_FOR_FLOATS else each)
+def _decode_array(wanted: Any, value: Any, name: str) -> NDArray[Any]:
+    """An array that cannot be written to."""
+    plain = to_plain(value, lambda each: float(each) if each in WORDS_FOR_FLOATS else each)
     try:
-        array = np.array(value)
-    except ValueError as error:  # rows of different lengths
+        array = np.array(plain)
+        array = array.astype(wanted, casting="safe" if array.size else "unsafe")
+    except (ValueError, TypeError) as error:  # rows of different lengths, or other values
         raise ValueError(f"{name} must be an array, got {shown(value)}") from error
-    if not array.size:
-        array = array.astype(np.float64 if wanted is None else wanted)
-    right = array.dtype.kind in "biuf" if wanted is None else np.can_cast(array.dtype, wanted)
-    _require(bool(right), name, f"an array of {wanted or 'numbers'}", value)
-    array = array if wanted is None or hinted is np.str_ else array.astype(wanted)
+    _require(array.ndim > 0, name, "an array", value)
     array.flags.writeable = False
     return array
 
@@ -166,35 +133,35 @@ def parse(path: str | Path) -> dict[str, Any]:
     return entries
 
 
-def digest_problem(entries: dict[str, Any]) -> str | None:
-    """What is wrong with the digest of a record; None if it is that of the content."""
-    content = {name: entries[name] for name in entries if name not in ("digest", "signature")}
-    try:
-        if entries.get("digest") == content_digest(content):
-            return None
-    except ValueError:  # NaN or Infinity, which are not JSON
-        pass
-    return f"the content does not match its digest, {entries.get('digest')!r}: it was changed"
-
-
-def signature_problem(entries: dict[str, Any], key: PublicKey) -> str | None:
-    """What is wrong with the signature of a record whose digest is right; None if it is the key's.
+def findings(entries: dict[str, Any], key: PublicKey | None = None) -> Iterator[Finding]:
+    """Whether a record has the digest of its content, and whether a key signed it.
 
     Only the signature itself is believed: the key that a record names may have been written by
     anyone.
     """
+    digest, signature = entries.get("digest"), entries.get("signature")
+    content = {name: entries[name] for name in entries if name not in ("digest", "signature")}
+    try:
+        right = digest == content_digest(content)
+    except ValueError:  # NaN or Infinity, which are not JSON
+        right = False
+    told = f"the content has the digest {digest}"
+    changed = f"the content does not match its digest, {digest!r}: it was changed"
+    yield Finding("digest", right, told if right else changed)
+    named = signature.get("key") if isinstance(signature, dict) else None
+    if key is None:
+        told = f"claims to be signed by {named}: give the public key"
+        forged = "not signed: whoever can write the file can forge it"
+        yield Finding("signature", None, forged if signature is None else told)
+        return
     from tether._core import signing
 
-    public, found = signing.read_public_key(key), entries.get("signature")
-    if not isinstance(found, dict):
-        return "the record is not signed"
-    content = str(entries.get("digest")).encode()
-    if signing.verify(content, found.get("signature"), public, purpose=RECORD_PURPOSE):
-        return None
-    return (
-        f"the signature is not one by the key {signing.key_id(public)} for this content; the "
-        f"record names the key {found.get('key')!r}"
-    )
+    public = signing.read_public_key(key)
+    signed = signature.get("signature") if isinstance(signature, dict) else None
+    valid = signing.verify(str(digest).encode(), signed, public, purpose=RECORD_PURPOSE)
+    told = "a" if right and valid else "no"
+    told += f" signature of this content by {signing.key_id(public)}; the record names {named}"
+    yield Finding("signature", right and valid, told)
 
 
 def content_digest(value: Any) -> str:
@@ -262,9 +229,9 @@ class Saved:
         entries, kind = parse(path), kind_of(cls)
         if entries["kind"] != kind:
             raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {kind!r}")
-        problem = digest_problem(entries) or (key and signature_problem(entries, key))
-        if problem:
-            raise ValueError(f"{path}: {problem}")
+        for each in findings(entries, key):
+            if each.ok is False:
+                raise ValueError(f"{path}: {each.text}")
         names = entries.keys() - {"kind", "digest", "signature"}
         try:
             return cls._from_saved({name: entries[name] for name in names})
@@ -312,7 +279,7 @@ class Verification:
 
     def __str__(self) -> str:
         checked = sum(finding.ok is not None for finding in self.findings)
-        outcome = f"{len(self.problems)} of {checked} checks failed"
-        if self.ok:
-            outcome = f"{checked} of {checked} checks passed"
+        outcome = f"{checked} of {checked} checks passed"
+        if not self.ok:
+            outcome = f"{len(self.problems)} of {checked} checks failed"
         return "\n".join([f"{self.subject}: {outcome}", *(f"  {each}" for each in self.findings)])

@@ -132,13 +132,8 @@ def cut(columns: Block, size: int) -> Iterator[Block]:
 
 
 def thread_limit() -> int:
-    """The most threads to use: what `TETHER_THREADS` says, else two if there are two processors."""
-    stated = os.environ.get(THREADS_VARIABLE)
-    if stated is None:
-        return min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    """The most threads to use: what `TETHER_THREADS` says, else two."""
+    stated = os.environ.get(THREADS_VARIABLE, "2")
     if not (stated.isascii() and stated.isdigit() and int(stated) >= 1):
-        raise ValueError(
-            f"the environment variable {THREADS_VARIABLE} must be an integer of at least 1, got "
-            f"{stated!r}"
-        )
+        raise ValueError(f"{THREADS_VARIABLE} must be an integer of at least 1, got {stated!r}")
     return int(stated)

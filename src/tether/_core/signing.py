@@ -48,10 +48,7 @@ def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
     """Read the key that signs; a file that others may read is refused."""
     found: Ed25519PrivateKey = _read("private", key, password=None)
     if isinstance(key, (str, Path)) and stat.S_IMODE(Path(key).stat().st_mode) & 0o077:
-        raise PermissionError(
-            f"{key} can be read by users other than its owner, so it is not used as a private "
-            f"key: run chmod 600 {key}"
-        )
+        raise PermissionError(f"the private key {key} can be read by others: run chmod 600 {key}")
     return found
 
 
@@ -70,8 +67,7 @@ def _read(which: str, key: Any, **options: Any) -> Any:
         loaded = getattr(_part("serialization"), f"load_ssh_{which}_key")(content, **options)
     except Exception as error:  # the library raises many kinds for input that is not a key
         raise ValueError(
-            f"{key} is not a {which} key in the format of OpenSSH without a passphrase, as `tether "
-            f"keygen` writes it"
+            f"{key} is not a {which} key of OpenSSH without a passphrase, as `tether keygen` writes"
         ) from error
     if not isinstance(loaded, kind):
         raise ValueError(f"{key} is not an Ed25519 key")

@@ -23,7 +23,11 @@ MISSING_LOSS = (
     "at random"
 )
 """What to do about a loss that is missing."""
-MEANT = {"loss": "harm and 0 for the one that does not", "reward": "success and 0 for others"}
+MEANT = {
+    "loss": "harm and 0 for the one that does not",
+    "reward": "success and 0 for others",
+    "label": "true or positive and 0 for the other",
+}
 TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 
@@ -43,7 +47,6 @@ def floats(
     name: str, values: Any, *, ndim: int = 1, meaning: str = "number", finite: bool = False
 ) -> Floats:
     """Real numbers as a read-only float64 array; integers and booleans are converted."""
-    reject_masked(name, values)
     try:
         array = plain_array(values)
     except ValueError as error:
@@ -62,12 +65,6 @@ def floats(
     if finite and not np.isfinite(array).all():
         reject(name, array, ~np.isfinite(array), f"a finite {meaning}")
     return frozen(array.astype(np.float64, copy=False))
-
-
-def reject_masked(name: str, values: Any) -> None:
-    """Refuse masked values: `numpy.asarray` would ignore the mask."""
-    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
-        raise ValueError(f"{name} has {int(np.ma.getmaskarray(values).sum())} masked value(s)")
 
 
 def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = False) -> Floats:
@@ -101,10 +98,7 @@ def reject_above_bound(name: str, array: Floats, bound: float, advice: str = "")
 
 def labels(name: str, values: Any, length: int) -> NDArray[Any]:
     """One label per row (a context, a group): integers, booleans or strings."""
-    reject_masked(name, values)
     array = plain_column(name, values)
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        reject(name, array, np.isnan(array), "one integer or string per row, none of them missing")
     if array.dtype.kind not in "iubUS" or array.ndim != 1:
         raise TypeError(f"{name} must hold one integer or string per row, got {shown(array)}")
     same_length(name, array, "the other columns", length)

@@ -7,7 +7,6 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -91,26 +90,18 @@ class Columns(dict[str, NDArray[Any]]):
         """The number of rows."""
         return len(next(iter(self.values()), ()))
 
-    def cells(self, max_rows: int = MAX_PRINTED_ROWS) -> list[list[str]]:
-        """The values as text, row by row, without the middle ones if there are more than these."""
-        count, half = self.row_count, max_rows // 2
-        shown: Sequence[int] = range(count)
-        if count > max_rows:
-            shown = [*range(half), *range(count - (max_rows - half), count)]
-        columns = [[format_cell(values[row]) for row in shown] for values in self.values()]
-        return [list(row) for row in zip(*columns, strict=True)]
+    def cells(self) -> list[list[str]]:
+        """The values as text, row by row, without the middle ones if there are many."""
+        rows, half = range(self.row_count), MAX_PRINTED_ROWS // 2
+        shown = rows if len(rows) <= MAX_PRINTED_ROWS else [*rows[:half], *rows[-half:]]
+        return [[format_cell(values[row]) for values in self.values()] for row in shown]
 
     def __repr__(self) -> str:
         rows = [[visible(name) for name in self], *self.cells()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        numeric = [np.asarray(values).dtype.kind in "iuf" for values in self.values()]
-        lines = []
-        for row in rows:
-            padded = (
-                text.rjust(width) if right else text.ljust(width)
-                for text, width, right in zip(row, widths, numeric, strict=True)
-            )
-            lines.append(("  " + "  ".join(padded)).rstrip())
+        sides = ["<>"[np.asarray(values).dtype.kind in "iuf"] for values in self.values()]
+        columns = zip(sides, zip(*rows, strict=True), strict=True)
+        widths = [f"{side}{max(map(len, column))}" for side, column in columns]
+        lines = [("  " + "  ".join(map(format, row, widths))).rstrip() for row in rows]
         left_out = self.row_count - (len(rows) - 1)
         if left_out:
             lines.insert(1 + MAX_PRINTED_ROWS // 2, f"  … {left_out:,} more rows …")

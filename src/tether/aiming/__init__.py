@@ -5,7 +5,7 @@ from tether.aiming.choose import Choice, ExpectedReward, choose
 from tether.aiming.fitted_loss import FittedLoss, fit_loss
 from tether.aiming.loss_models import EstimatorLosses
 from tether.aiming.rows_and_candidates import Candidate, LoggedRows, aimed_candidates
-from tether.aiming.tilted_policies import AimedPolicy, AimedScore, PositionScore, TemperedPolicy
+from tether.aiming.tilted_policies import AimedPolicy, AimedScore, TemperedPolicy
 
 __all__ = [
     "Aim",
@@ -17,7 +17,6 @@ __all__ = [
     "ExpectedReward",
     "FittedLoss",
     "LoggedRows",
-    "PositionScore",
     "TemperedPolicy",
     "aim",
     "aimed_candidates",

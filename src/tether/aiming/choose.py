@@ -43,14 +43,13 @@ LEAST_RELATIVE_LEAD = 1e-9
 class ExpectedReward:
     """What a candidate is estimated to earn per action after calibration.
 
-    `lead` is how far this is above the plain candidate's, `lead_error` its standard error over
-    rows, and `no_beta` the share of simulated calibrations in which no beta passed.
+    `lead` is how far this is above the plain candidate's, and `lead_error` its standard error over
+    rows.
     """
 
     reward: float
     lead: float
     lead_error: float
-    no_beta: float
 
 
 @dataclass(frozen=True)
@@ -321,7 +320,6 @@ def _estimates(
 ) -> dict[str, ExpectedReward]:
     """Means over rows; where a candidate was not built, it is worth what the plain one is."""
     sums = {name: np.zeros(len(rows)) for name in tables}
-    missing: dict[str, list[bool]] = {name: [] for name in tables}
     taken = {name: rows.take(known) for name, (known, _) in tables.items()}
     for _ in range(CALIBRATION_REPEATS):
         part = rng.permutation(len(rows)) % CALIBRATION_PARTS
@@ -334,7 +332,6 @@ def _estimates(
                     drawn = pool[(spread * len(pool)).astype(np.int64)]
                     found = each.calibrate(drawn, taken[name].losses_by_name, constraints)
                     values[known[valued]] = each.values(valued, taken[name].rewards, *found)
-                    missing[name].append(found[0] == -np.inf)
                 sums[name] += values
     plain, estimates = next(iter(sums.values())), {}
     for name, total in sums.items():
@@ -343,6 +340,5 @@ def _estimates(
             reward=float(total.mean() / CALIBRATION_REPEATS),
             lead=float(lead.mean()),
             lead_error=float(lead.std(ddof=1) / np.sqrt(len(lead))),
-            no_beta=float(np.mean(missing[name])) if missing[name] else np.nan,
         )
     return estimates

@@ -84,21 +84,3 @@ class TemperedPolicy(TablePolicy):
 
     def __repr__(self) -> str:
         return f"TemperedPolicy({self.policy!r}, temperature={self.temperature:g})"
-
-
-class PositionScore:
-    """Scores candidates by the log-probabilities that a policy gives to their positions.
-
-    A picker with this score is that policy, such as a `Picker` that is tilted or tempered.
-    """
-
-    def __init__(self, policy: Any) -> None:
-        self.policy = policy
-
-    def __call__(self, contexts: Contexts, candidates: NDArray[Any]) -> Floats:
-        """Score the candidates of each context."""
-        rows = ShortlistRows(contexts, candidates)
-        return np.broadcast_to(self.policy.log_prob_all(rows), (len(rows), rows.size))
-
-    def __repr__(self) -> str:
-        return f"PositionScore({self.policy!r})"

@@ -52,13 +52,13 @@ class LocalPolicy(CompletionPolicy):
         sizes = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         widths = np.full_like(sizes, self.max_new_tokens)
         drawn = progress.step("drawing completions", total=len(prompts))
-        with self._lanes.running(prompts[0]), drawn as step:
+        with self._lanes.running(prompts[0]), drawn as advance:
             for rows in pack_rows(sizes, widths, self._lanes.batch_tokens):
                 drawing = self._draw([prompts[row] for row in rows], rng)
                 for column, (unfinished, tokens, log_probs) in enumerate(drawing):
                     actions[rows[unfinished], column] = tokens
                     scores[rows[unfinished]] += log_probs
-                step.advance(len(rows))
+                advance(len(rows))
         return actions, scores
 
     def stream(self, contexts: Contexts, rng: np.random.Generator) -> Iterator[Tokens]:
@@ -99,13 +99,13 @@ def sum_over_tokens(
 ) -> Floats:
     """Sums over the tokens of completions of what `scores(tables, tokens)` says of each token."""
     total: Any = None
-    with progress.step("scoring completions", total=float(lengths.sum())) as step:  # in tokens
+    with progress.step("scoring completions", total=float(lengths.sum())) as advance:  # in tokens
         for rows, tables, tokens in lanes.walk(prompts, actions, lengths):
             found = scores(tables, tokens)
             if total is None:
                 total = found.new_zeros((len(actions), found.shape[1]))
             total[rows] += found
-            step.advance(len(rows))
+            advance(len(rows))
     summed = np.asarray(total.cpu().numpy())
     if np.isnan(summed).any():
         raise ValueError(

@@ -75,8 +75,8 @@ class Client:
 
     def post_all(self, requests: Sequence[Request], *, doing: str) -> list[dict[str, Any]]:
         """The responses, in order; the first failure, or an interrupt, abandons the others."""
-        with progress.step(doing, total=len(requests)) as step:
-            return _in_background(self._post_all(requests, step))
+        with progress.step(doing, total=len(requests)) as advance:
+            return _in_background(self._post_all(requests, advance))
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but connections, which no other process can use."""
@@ -97,14 +97,14 @@ class Client:
         return self._open[1:]
 
     async def _post_all(
-        self, requests: Sequence[Request], step: progress.Step
+        self, requests: Sequence[Request], advance: progress.Advance
     ) -> list[dict[str, Any]]:
         client, limit = self._connected()
 
         async def post(path: str, body: dict[str, Any]) -> dict[str, Any]:
             async with limit:
                 answer = await self._post(client, path, body)
-            step.advance()
+            advance(1)
             return answer
 
         try:

@@ -132,16 +132,16 @@ def preflight(
                 f"{name} must be a policy over completions of prompts, such as CausalPolicy or "
                 f"OpenAIPolicy, got {type(policy).__name__}"
             )
-    with progress.step("preflight", total=5) as stages:
+    with progress.step("preflight", total=5) as advance:
         drawn = []
         for name, policy in pair.items():
             drawn.append(_draw(name, policy, contexts, draws, rng))
-            stages.advance()
+            advance(1)
         found = []
         for name, each, other in zip(pair, drawn, (optimized, safe), strict=True):
             own = _checks_of_one(each, draws, other, rng)
             found += [replace(check, name=f"{name}: {check.name}") for check in own]
-            stages.advance()
+            advance(1)
         same = checks.same_actions(safe, optimized, contexts)
         found += [same, *checks.chat_format(safe, optimized, contexts)]
         if same.status == "pass":
@@ -152,7 +152,7 @@ def preflight(
             with np.errstate(invalid="ignore"):
                 at_safe, at_optimized = of_safe - by_safe.scored, of_optimized - by_optimized.scored
             found += checks.of_both(at_safe, at_optimized, noise)
-        stages.advance()
+        advance(1)
     return Preflight(tuple(found), length(contexts), int(draws))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
-from tether._core.files import is_well_formed, redact_message, redact_url
+from tether._core.files import URL, redact_message, redact_url
 from tether.runs.errors import StoreError
 
 OWNER_ALONE = 0o600
@@ -190,7 +190,7 @@ def _parse(url: str | Path) -> sql.URL:
     if "://" not in text:  # a path, whatever characters it has
         return sql.URL.create("sqlite", database=text)
     with suppress(exc.ArgumentError, ValueError):  # no message may show a password
-        if is_well_formed(text):
+        if URL.fullmatch(text):
             return sql.make_url(text)
     raise ValueError(f"store must be a path or a database URL, got {redact_url(text)!r}")
 

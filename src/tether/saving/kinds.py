@@ -14,7 +14,7 @@ from tether._core import records, validate
 from tether._core.files import import_path_of
 from tether.aiming.fitted_loss import FittedLoss, PairFeatures
 from tether.aiming.loss_models import EstimatorLosses
-from tether.aiming.tilted_policies import AimedPolicy, AimedScore, PositionScore, TemperedPolicy
+from tether.aiming.tilted_policies import AimedPolicy, AimedScore, TemperedPolicy
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Mix
 from tether.policies import (
@@ -163,7 +163,6 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(AimedPolicy, "policy", "loss_models", "multipliers"),
         _of(AimedScore, "policy", "loss_models", "multipliers"),
         _of(TemperedPolicy, "policy", "temperature"),
-        _of(PositionScore, "policy"),
         _of(FittedLoss),
         (PairFeatures, Kind("PairFeatures", lambda value: dict(vars(value)), _pair_features)),
         _of(EstimatorLosses, "estimator", "features"),

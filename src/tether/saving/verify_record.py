@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether._core import records, signing
+from tether._core import records
 from tether._core.records import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
@@ -91,11 +91,9 @@ def _findings(
     except ValueError as error:
         yield Finding("format", False, str(error))
         return
-    problem = records.digest_problem(entries)
-    digest = entries.get("digest")
-    yield Finding("digest", problem is None, problem or f"the content has the digest {digest}")
-    yield _signature(entries, key, changed=problem is not None)
-    if problem is not None:
+    digest, signature = records.findings(entries, key)
+    yield from (digest, signature)
+    if not digest.ok:
         return
     kind = entries["kind"]
     record = next((each for each in _record_classes() if records.kind_of(each) == kind), None)
@@ -121,20 +119,6 @@ def _record_classes() -> tuple[type[records.Saved], ...]:
 
     monitors = (RiskMonitor, ShiftMonitor, KeyMonitor)
     return (Calibration, Plan, Selection, Preflight, *monitors)
-
-
-def _signature(entries: dict[str, Any], key: PublicKey | None, *, changed: bool) -> Finding:
-    signature = entries.get("signature")
-    if key is not None:
-        problem = records.signature_problem(entries, key)
-        if problem is None and changed:
-            problem = "the signature is not for this content, which was changed"
-        signer = signing.key_id(signing.read_public_key(key))
-        return Finding("signature", problem is None, problem or f"signed by {signer}")
-    if signature is None:
-        return Finding("signature", None, "not signed: whoever can write the file can forge it")
-    named = signature.get("key") if isinstance(signature, dict) else None
-    return Finding("signature", None, f"claims to be signed by {named}: give the public key")
 
 
 def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Finding:

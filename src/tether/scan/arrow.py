@@ -131,11 +131,11 @@ class ArrowRows(Rows):
         """What a kernel returns for each block, in the order of the blocks."""
         visit = Visit(self.reading, kernel, size, self._fingerprint is None, self.fingerprinted)
         rows = prints = 0
-        with progress.step(f"reading {self.described}", self._rows) as step:
+        with progress.step(f"reading {self.described}", self._rows) as advance:
             for visited in self.visits(visit):
                 yield from visited.results
                 rows, prints = rows + visited.rows, (prints + visited.fingerprint) % (1 << 64)
-                step.advance(visited.rows)
+                advance(visited.rows)
         if not rows:
             raise ValueError(f"{self.described}: there are no rows")
         if self._rows not in (None, rows) or self._fingerprint not in (None, prints):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,20 +25,57 @@ def finite_scores(name: str, values: ArrayLike) -> Floats:
 
 def binary_labels(name: str, values: ArrayLike) -> Booleans:
     """Labels: booleans, or numbers that are 0 or 1."""
-    first = next(iter(np.asarray(values).flat), None)
-    if isinstance(first, (str, bytes)):
-        raise TypeError(
-            f"{name} must hold booleans, or 0 and 1, got text such as {str(first)!r}: compare the "
-            "column with the word that means 1, as in column == 'yes'"
-        )
-    numbers = validate.floats(name, values)
+    numbers = validate.floats(name, values, meaning="label")
     bad = (numbers != 0) & (numbers != 1)
     if bad.any():
         validate.reject(name, numbers, bad, "a label of 0 or 1")
     return validate.frozen(numbers.astype(np.bool_))
 
 
-class Claims:
+def _scored(scores: ArrayLike, name: str, labels: ArrayLike) -> tuple[Floats, Booleans]:
+    """Scores and labels, checked."""
+    check_row_indexes({"scores": scores, name: labels})
+    checked, known = finite_scores("scores", scores), binary_labels(name, labels)
+    validate.same_length(name, known, "scores", len(checked))
+    return checked, known
+
+
+class Scored:
+    """Scores with labels; those of item i are `offsets[i]:offsets[i + 1]`."""
+
+    unit = "claims"
+    items: NDArray[Any] | None = None
+    _groups: dict[Any, Any] | None = None
+
+    def _set(self, scores: Floats, supported: Booleans, offsets: Integers) -> Self:
+        self.scores, self.supported = validate.frozen(scores), validate.frozen(supported)
+        self.offsets = validate.frozen(offsets)
+        return self
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return len(self.offsets) - 1
+
+    @property
+    def owner(self) -> Integers:
+        """The index of the item of each score."""
+        return np.repeat(np.arange(self.n_items), np.diff(self.offsets))
+
+    def take(self, items: ArrayLike) -> Self:
+        """Select some of the items: by their indices, or one boolean per item."""
+        chosen = np.arange(self.n_items)[np.asarray(items, dtype=None if np.size(items) else int)]
+        sizes = self.offsets[chosen + 1] - self.offsets[chosen]
+        ends = np.cumsum(sizes)
+        rows = np.repeat(self.offsets[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
+        taken = type(self).__new__(type(self))
+        taken.items, taken._groups = self.items, self._groups
+        if self.items is not None:
+            taken.items = validate.frozen(self.items[chosen])
+        return taken._set(self.scores[rows], self.supported[rows], np.append(0, ends))
+
+
+class Claims(Scored):
     """The scored claims of many items: those of item i are `offsets[i]:offsets[i + 1]`.
 
     An item (an answer, a document) may have no claims at all. Items are assumed exchangeable, and
@@ -71,9 +107,7 @@ class Claims:
         offsets: ArrayLike,
         items: ArrayLike | None = None,
     ) -> None:
-        check_row_indexes({"scores": scores, "supported": supported})
-        checked, labels = finite_scores("scores", scores), binary_labels("supported", supported)
-        validate.same_length("supported", labels, "scores", len(checked))
+        checked, labels = _scored(scores, "supported", supported)
         bounds = np.asarray(offsets)
         right = bounds.dtype.kind in "iu" and bounds.ndim == 1 and len(bounds) > 1
         right = right and (bounds[0], bounds[-1]) == (0, len(checked))
@@ -82,24 +116,12 @@ class Claims:
                 "offsets must be integers from 0 to the number of claims, one more than there are "
                 f"items, that do not decrease, got {offsets!r:.80}"
             )
-        bounds = bounds.astype(np.int64)
-        names = None if items is None else validate.labels("items", items, len(bounds) - 1)
-        if names is not None and len(np.unique(names)) < len(names):
-            raise ValueError(f"items must be all different, got {len(np.unique(names))} names")
-        self._set(checked, labels, bounds, names, None)
-
-    def _set(
-        self,
-        scores: Floats,
-        supported: Booleans,
-        offsets: Integers,
-        items: NDArray[Any] | None,
-        groups: dict[Any, Any] | None,
-    ) -> Claims:
-        self.scores, self.supported = validate.frozen(scores), validate.frozen(supported)
-        self.offsets, self._groups = validate.frozen(offsets), groups
-        self.items = None if items is None else validate.frozen(items)
-        return self
+        if items is not None:
+            names = validate.labels("items", items, len(bounds) - 1)
+            if len(np.unique(names)) < len(names):
+                raise ValueError(f"items must be all different, got {len(np.unique(names))} names")
+            self.items = names
+        self._set(checked, labels, bounds.astype(np.int64))
 
     @classmethod
     def from_frame(
@@ -138,7 +160,8 @@ class Claims:
         names = validate.labels(items, frames.column(frame, "items", items), len(checked))
         distinct, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
         order, offsets = np.argsort(owner, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
-        by_item = None
+        claims = cls.__new__(cls)._set(checked[order], labels[order], offsets)
+        claims.items = validate.frozen(distinct)
         if groups is not None:
             column = validate.labels(groups, frames.column(frame, "groups", groups), len(checked))
             column = column[order]
@@ -148,8 +171,7 @@ class Claims:
                     "groups must be the same for all claims of an item, got another, "
                     f"{column[odd[0]].item()!r}, for item {names[order][odd[0]].item()!r}"
                 )
-            by_item = dict(zip(distinct.tolist(), first.tolist(), strict=True))
-        claims = cls.__new__(cls)._set(checked[order], labels[order], offsets, distinct, by_item)
+            claims._groups = dict(zip(distinct.tolist(), first.tolist(), strict=True))
         _warn_of_doubled_items(claims)
         return claims
 
@@ -160,32 +182,11 @@ class Claims:
         )
 
     @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return len(self.offsets) - 1
-
-    @property
-    def owner(self) -> Integers:
-        """The index of the item of each claim."""
-        return np.repeat(np.arange(self.n_items), np.diff(self.offsets))
-
-    @property
     def groups(self) -> dict[Any, Any]:
         """The group of each item by its name, where `from_frame` was given a column of groups."""
         if self._groups is None:
             raise ValueError("these claims have no groups: name a column in Claims.from_frame")
         return dict(self._groups)
-
-    def take(self, items: ArrayLike) -> Claims:
-        """Select the claims of some of the items: by their indices, or one boolean per item."""
-        chosen = np.arange(self.n_items)[np.asarray(items, dtype=None if np.size(items) else int)]
-        sizes = self.offsets[chosen + 1] - self.offsets[chosen]
-        ends = np.cumsum(sizes)
-        rows = np.repeat(self.offsets[chosen] - (ends - sizes), sizes) + np.arange(sizes.sum())
-        names = None if self.items is None else self.items[chosen]
-        offsets = np.concatenate([[0], ends])
-        columns = self.scores[rows], self.supported[rows], offsets, names
-        return Claims.__new__(Claims)._set(*columns, self._groups)
 
 
 def _warn_of_doubled_items(claims: Claims) -> None:
@@ -207,7 +208,7 @@ def _warn_of_doubled_items(claims: Claims) -> None:
         )
 
 
-class ScoredLabels:
+class ScoredLabels(Scored):
     """One score and one binary label per item; an item is selected when score ≥ threshold.
 
     Items are assumed exchangeable, and independent for `promise=` and `ltt`.
@@ -225,24 +226,19 @@ class ScoredLabels:
     ScoredLabels(n_items=3, n_positive=2)
     """
 
+    unit = "items"
+
     def __init__(self, scores: ArrayLike, labels: ArrayLike) -> None:
-        check_row_indexes({"scores": scores, "labels": labels})
-        self.scores = finite_scores("scores", scores)
-        self.labels = binary_labels("labels", labels)
-        validate.same_length("labels", self.labels, "scores", len(self.scores))
+        checked, known = _scored(scores, "labels", labels)
+        self._set(checked, known, np.arange(len(checked) + 1))
 
     def __repr__(self) -> str:
         return f"ScoredLabels(n_items={self.n_items}, n_positive={int(self.labels.sum())})"
 
     @property
-    def n_items(self) -> int:
-        """The number of items."""
-        return len(self.scores)
-
-    def take(self, items: ArrayLike) -> ScoredLabels:
-        """Select some of the items: by their indices, or one boolean per item."""
-        chosen = np.asarray(items)
-        return ScoredLabels(self.scores[chosen], self.labels[chosen])
+    def labels(self) -> Booleans:
+        """The label of each item."""
+        return self.supported
 
 
 def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
@@ -250,7 +246,7 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
     if values is None:
         return None
     inputs = list(losses.values()) if isinstance(losses, Mapping) else [losses]
-    named = [part.items for part in inputs if isinstance(part, Claims) and part.items is not None]
+    named = [part.items for part in inputs if isinstance(part, Scored) and part.items is not None]
     if not named and not isinstance(values, Mapping):
         check_row_indexes({name: values, **{f"losses[{k}]": each for k, each in enumerate(inputs)}})
         return values
@@ -280,8 +276,7 @@ def rows_of_groups(groups: Any, count: int) -> dict[str, Integers]:
     return dict(zip(distinct.tolist(), rows, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class ItemWeights:
+class ItemWeights(NamedTuple):
     """Importance weights for a known shift, and an upper bound on that of the test item.
 
     Every sum over items becomes a weighted one, and the test item has a weight that must not be
@@ -305,22 +300,6 @@ class ItemWeights:
         if test_weight is not None:
             test_weight = validate.number("test_weight", test_weight, above=0, below=np.inf)
         return cls(values, test_weight)
-
-    @property
-    def is_test_assumed(self) -> bool:
-        """Whether the weight of the test item is only the largest that was seen."""
-        return self.values is not None and self.test is None
-
-    def scaled(self, n_items: int) -> tuple[Floats, float]:
-        """The weights of the items and of the test item, divided by the largest of them."""
-        if self.values is None:
-            return np.ones(n_items), 1.0
-        validate.same_length("weights", self.values, "losses", n_items)
-        largest = float(self.values.max())
-        if largest == 0:
-            raise ValueError("weights are all 0: no item counts")
-        test = largest if self.test is None else self.test
-        return self.values / max(largest, test), test / max(largest, test)
 
     def take(self, items: Integers) -> ItemWeights:
         """The weights of some items; the test item keeps its own, or gets the largest of these."""

@@ -7,6 +7,7 @@ many true and false claims the threshold has passed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -36,8 +37,6 @@ LOSS_WORDS = {
 Of "false_among_shown" a mean of v ≤ share says that false ≤ share · shown − most_claims · (share −
 v) ≤ v · shown, in expectation, since an item shows at most most_claims.
 """
-LABEL_LOSSES = dict(false_discovery="larger", false_positive="larger", false_negative="smaller")
-"""Rates of a yes-or-no decision, and which thresholds are safer."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +44,22 @@ class ClaimLoss:
     """A loss of an item's claims, which enter, or leave where smaller thresholds are safer.
 
     `level(true, false, all_true)` is the loss once so many have done so, and `before` the loss
-    before any. `can_fall` says that the loss of an item with several claims can fall as the
-    threshold gets bolder; `binary` that it is 0 or 1; `harmless` that it is known to be 0 at first.
+    before any; NaN makes it a rate among the items of which some have. Only items with the label
+    `among` count, if it is given. The loss of an item with at least `falls_with` claims can fall as
+    the threshold gets bolder. `binary` says that a loss is 0 or 1; `harmless` that it is known to
+    be 0 at first.
     """
 
     name: str
     safer: str
     level: Callable[[Floats, Floats, Floats], Floats] | None
     before: float = 0.0
-    can_fall: bool = False
+    falls_with: float = math.inf
     binary: bool = False
     harmless: bool = True
     shown: FalseAmongShown | None = None
     function: LossFunction | None = None
+    among: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class FalseAmongShown:
 
 CLAIM_LOSSES = {
     "fdr": ClaimLoss(
-        "fdr", "larger", lambda true, false, _: false / np.maximum(true + false, 1), can_fall=True
+        "fdr", "larger", lambda true, false, _: false / np.maximum(true + false, 1), falls_with=2
     ),
     "any_false": ClaimLoss(
         "any_false", "larger", lambda true, false, _: np.minimum(false, 1.0), binary=True
@@ -137,14 +139,23 @@ CLAIM_LOSSES = {
 }
 
 
-def claim_loss(loss: str | LossFunction | FalseAmongShown | None, bound: float) -> ClaimLoss:
+_RATES = (
+    ClaimLoss("false_discovery", "larger", lambda true, false, _: false, math.nan, 1, True, False),
+    ClaimLoss("false_positive", "larger", lambda true, false, _: false, binary=True, among=False),
+    ClaimLoss("false_negative", "smaller", lambda true, false, _: true, binary=True, among=True),
+)
+LABEL_LOSSES = {each.name: each for each in _RATES}
+"""Rates of a yes-or-no decision: each item has one score, and is selected or not."""
+
+
+def find_loss(loss: Any, bound: float, *, of_labels: bool) -> ClaimLoss:
     """Look up a loss by name, or wrap a function `loss(supported, kept)`, called once per event.
 
     The function receives the labels of one item's claims and which of them are kept (two boolean
     arrays, highest scores first) and returns a number in [0, bound]. Larger thresholds count as
     safer.
     """
-    if loss is not None and callable(loss) and not isinstance(loss, FalseAmongShown):
+    if callable(loss) and not isinstance(loss, FalseAmongShown) and not of_labels:
         name = getattr(loss, "__name__", type(loss).__name__)
         if name in LOSS_WORDS:
             raise ValueError(
@@ -152,9 +163,11 @@ def claim_loss(loss: str | LossFunction | FalseAmongShown | None, bound: float) 
                 "package: the promise would state that one; give the function another name"
             )
         return ClaimLoss(name, "larger", None, harmless=False, function=loss)
-    if isinstance(loss, FalseAmongShown):
+    if of_labels:
+        chosen = LABEL_LOSSES[validate.choice("loss", loss, LABEL_LOSSES)]
+    elif isinstance(loss, FalseAmongShown):
         chosen = ClaimLoss(
-            FALSE_AMONG_SHOWN, "larger", loss.level, loss.share, True, harmless=False, shown=loss
+            FALSE_AMONG_SHOWN, "larger", loss.level, loss.share, 1, harmless=False, shown=loss
         )
     else:
         chosen = CLAIM_LOSSES[validate.choice("loss", loss or "fdr", CLAIM_LOSSES)]

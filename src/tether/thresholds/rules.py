@@ -30,7 +30,7 @@ import numpy as np
 from tether._core.arrays import Floats, Integers, within_limit
 from tether._core.promises import SafeMean
 from tether.control.chain import design, factors, soft_chain
-from tether.thresholds import p_values, stability
+from tether.thresholds import p_values
 from tether.thresholds.selection import ThresholdChain
 from tether.thresholds.sweep import Sweep
 
@@ -78,48 +78,54 @@ class Rule:
                     f"{self.method} promises nothing about {sweep.loss!r}, a rate among the "
                     "selected: use ltt"
                 )
-            passed = sweep.passes(alpha, sweep.envelope if self.envelope else None)
+            passed = within_limit(sweep.risks(envelope=self.envelope), alpha)
             if self.method == "gCRC":
                 passed = np.logical_and.accumulate(passed)
             found = np.flatnonzero(passed)
             stops.append(Stop(int(found[-1]) if len(found) else -1, {}))
         return stops
 
-    def measure(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
-        """The stability term of each loss, where the promise needs it."""
-        if self.method != "gCRC":
-            return [None] * len(sweeps)
-        if self.lipschitz is not None and (len(sweeps) > 1 or sweeps[0].weighted):
-            raise ValueError(f"lipschitz = {self.lipschitz:g} is for one loss of unweighted items")
-        return stability.measure(sweeps, alphas, self.lipschitz)
-
     def promise(
         self, sweep: Sweep, alpha: float, measured: float | None, safest: SafeMean | None
     ) -> Promise:
-        """What is promised where a threshold passes."""
-        if sweep.weights.is_test_assumed:
-            return Promise(
-                sweep.bound,
-                "none: future items may weigh more than all of these, and no data can say how "
-                "many do; pass test_weight, the largest weight that an item can have",
+        """Alpha with its other terms, which are named where they can be seen, or nothing."""
+        steady, none = sweep.monotone or self.envelope, ""
+        if sweep.weighted and sweep.weights.test is None:
+            none = (
+                "future items may weigh more than all of these, and no data can say how many do; "
+                "pass test_weight, the largest weight that an item can have"
             )
-        if sweep.monotone or self.envelope:
-            return _with_terms(sweep, alpha, safest, 0.0, "monotone" if sweep.monotone else "any")
-        if self.method != "gCRC":
-            return Promise(
-                sweep.bound,
-                f"none, however small the risk looks: the loss {sweep.loss!r} can fall as the "
-                f"threshold gets bolder (here {sweep.n_nonmonotone:,} of {sweep.n_items:,} do): "
-                "use gcrc, monotonized_crc or ltt",
+        elif not steady and self.method != "gCRC":
+            none = (
+                f"however small the risk looks, the loss {sweep.loss!r} can fall as the threshold "
+                f"gets bolder (here {sweep.n_nonmonotone:,} of {sweep.n_items:,} do): use gcrc, "
+                "monotonized_crc or ltt"
             )
-        if measured is None:
-            return Promise(
-                sweep.bound,
-                "none: the losses are not monotone, and the stability of the threshold is measured "
-                "for equally weighted items with the same candidates only; use monotonized_crc",
+        elif not steady and measured is None:
+            none = (
+                "the losses are not monotone, and the stability of the threshold is measured for "
+                "equally weighted items with the same candidates only; use monotonized_crc"
             )
-        shape = "any" if self.lipschitz is None else f"{self.lipschitz:g}-Lipschitz"
-        return _with_terms(sweep, alpha, safest, measured, shape)
+        if none:
+            return Promise(sweep.bound, f"none: {none}")
+        added = 0.0 if steady or measured is None else measured
+        existence = 0.0 if safest is None else safest.excess_where_passing(alpha)
+        value = min(sweep.bound, alpha + added + existence)
+        statement = f"{ON_AVERAGE} expected loss ≤ {value:g}"
+        if f"{value:g}" != f"{alpha:g}":
+            terms = [f"alpha {alpha:g}"]
+            if added > 0:
+                terms.append(f"{added:.3g} for the stability of the threshold")
+            if f"{alpha + existence:g}" != f"{alpha:g}":
+                terms.append(f"{existence:.3g} for data on which nothing passes")
+            statement += f" ({' + '.join(terms)}, estimated from these items)"
+        items = "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
+        losses = f"any losses in [0, {sweep.bound:g}]"
+        if sweep.monotone:
+            losses = "losses monotone in the threshold"
+        elif self.lipschitz is not None:
+            losses = f"losses {self.lipschitz:g}-Lipschitz in the threshold"
+        return Promise(value, f"{statement}, for {items} and {losses}", added)
 
 
 @dataclass(frozen=True)
@@ -290,24 +296,3 @@ class _PValues:
         stakes = p_values.fixed_stakes(alpha, error, sweep.n_items)
         wealth = [np.exp(pieces.sums(np.log1p(-t * (scaled - alpha)))[where]) for t in stakes]
         return np.asarray(1 / np.mean(wealth, axis=0))
-
-
-def _with_terms(
-    sweep: Sweep, alpha: float, safest: SafeMean | None, added: float, shape: str
-) -> Promise:
-    """The sum of the three terms, which are named where they can be seen."""
-    existence = 0.0 if safest is None else safest.excess_where_passing(alpha)
-    value = min(sweep.bound, alpha + added + existence)
-    statement = f"{ON_AVERAGE} expected loss ≤ {value:g}"
-    if f"{value:g}" != f"{alpha:g}":
-        terms = [f"alpha {alpha:g}"]
-        if added > 0:
-            terms.append(f"{added:.3g} for the stability of the threshold")
-        if f"{alpha + existence:g}" != f"{alpha:g}":
-            terms.append(f"{existence:.3g} for data on which nothing passes")
-        statement += f" ({' + '.join(terms)}, estimated from these items)"
-    items = "items exchangeable after weighting" if sweep.weighted else "exchangeable items"
-    losses = f"any losses in [0, {sweep.bound:g}]"
-    if shape != "any":
-        losses = f"losses {shape} in the threshold"
-    return Promise(value, f"{statement}, for {items} and {losses}", added)

@@ -5,26 +5,19 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether._core import validate
-from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.arrays import Floats
 from tether._core.words import AssumptionWarning, counted, warn_user
-from tether.thresholds.claims import (
-    Claims,
-    ItemWeights,
-    PerItem,
-    ScoredLabels,
-    in_item_order,
-    rows_of_groups,
-)
+from tether.thresholds import stability
+from tether.thresholds.claims import ItemWeights, PerItem, Scored, in_item_order, rows_of_groups
 from tether.thresholds.losses import LOSS_WORDS
 from tether.thresholds.rules import ON_AVERAGE, Promise, Rule, Stop
 from tether.thresholds.selection import KeptShare, Selection
-from tether.thresholds.stability import safest_mean
 from tether.thresholds.sweep import Sweep, prepare
 
 logger = logging.getLogger("tether.thresholds")
@@ -48,25 +41,14 @@ MIN_LABELS_OF_ONE_KIND = 100
 INVERTED, ONE_LABEL = "are labels or scores inverted?", "are these the labels?"
 
 
-@dataclass(frozen=True)
-class Part:
-    """One loss: what it is computed from, its level (alpha or the promise), its bound and name."""
+class Part(NamedTuple):
+    """One loss: what it is computed from, its kind, level (alpha or promise), bound and name."""
 
     losses: Any
-    thresholds: Any
-    weights: ItemWeights
     loss: Any
     level: float
     bound: float | None
     name: str | None
-
-    def take(self, items: Integers) -> Part:
-        """The same for some of the items."""
-        if isinstance(self.losses, Sweep):
-            raise TypeError("groups needs losses whose items can be selected, got a Sweep")
-        has_items = isinstance(self.losses, (Claims, ScoredLabels))
-        own = self.losses.take(items) if has_items else np.asarray(self.losses)[items]
-        return replace(self, losses=own, weights=self.weights.take(items))
 
 
 def select(
@@ -87,12 +69,12 @@ def select(
             f"by name, as in alpha={thresholds!r}"
         )
     shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
-    parts = [
-        Part(own, thresholds, shared, *each)
-        for own, *each in _one_per_loss(rule, losses, loss, level, bound)
-    ]
-    labels = in_item_order("groups", groups, losses)
-    found = _select(rule, parts) if groups is None else _select_by_group(rule, parts, labels)
+    parts = list(_one_per_loss(rule, losses, loss, level, bound))
+    if groups is None:
+        found = _select(rule, parts, thresholds, shared)
+    else:
+        labels = in_item_order("groups", groups, losses)
+        found = _select_by_group(rule, parts, thresholds, shared, labels)
     doubts = look_at(losses, grouped=groups is not None)
     for doubt in doubts:
         warn_user(doubt, AssumptionWarning)
@@ -102,15 +84,22 @@ def select(
     return found
 
 
-def _select_by_group(rule: Rule, parts: list[Part], groups: Any) -> Selection:
+def _select_by_group(
+    rule: Rule, parts: list[Part], thresholds: Any, weights: ItemWeights, groups: Any
+) -> Selection:
     """One threshold per group, so that the promise holds within each and not only on average."""
-    counts = {getattr(p.losses, "n_items", 0) or len(np.asarray(p.losses)) for p in parts}
+    if any(isinstance(part.losses, Sweep) for part in parts):
+        raise TypeError("groups needs losses whose items can be selected, got a Sweep")
+    given = [p.losses if isinstance(p.losses, Scored) else np.asarray(p.losses) for p in parts]
+    counts = {each.n_items if isinstance(each, Scored) else len(each) for each in given}
     if len(counts) > 1:
         raise ValueError(f"groups needs losses of the same items, got {counts} of them")
     by_group = {}
     for name, own in rows_of_groups(groups, counts.pop()).items():
+        taken = [each.take(own) if isinstance(each, Scored) else each[own] for each in given]
+        mine = [part._replace(losses=each) for part, each in zip(parts, taken, strict=True)]
         try:
-            by_group[name] = _select(rule, [part.take(own) for part in parts])
+            by_group[name] = _select(rule, mine, thresholds, weights.take(own))
         except ValueError as error:
             raise ValueError(f"in group {name!r}, items numbered from 0: {error}") from error
     return _combine_groups(by_group)
@@ -139,9 +128,9 @@ def _combine_groups(by_group: dict[str, Selection]) -> Selection:
     )
 
 
-def _select(rule: Rule, parts: list[Part]) -> Selection:
+def _select(rule: Rule, parts: list[Part], thresholds: Any, weights: ItemWeights) -> Selection:
     """Sweep each loss, stop by the rule, and describe the safest of the thresholds."""
-    sweeps = [_sweep(rule, part) for part in parts]
+    sweeps = [_sweep(rule, part, thresholds, weights) for part in parts]
     levels = [part.level for part in parts]
     if len({sweep.safer for sweep in sweeps}) > 1:
         directions = ", ".join(f"{sweep.loss}: {sweep.safer}" for sweep in sweeps)
@@ -152,7 +141,9 @@ def _select(rule: Rule, parts: list[Part]) -> Selection:
     stops = rule.stops(sweeps, levels)
     exists = min(stop.place for stop in stops) >= 0
     places = _common(sweeps, stops) if exists else [-1] * len(sweeps)
-    measured = rule.measure(sweeps, levels) if exists else [None] * len(sweeps)
+    measured: list[float | None] = [None] * len(sweeps)
+    if exists and rule.method == "gCRC":
+        measured = stability.measure(sweeps, levels, rule.lipschitz)
     found = [
         _describe(rule, sweep, level, stop._replace(place=place), each)
         for sweep, level, stop, place, each in zip(
@@ -162,13 +153,8 @@ def _select(rule: Rule, parts: list[Part]) -> Selection:
     return found[0] if len(found) == 1 else _combine_losses(found, stops)
 
 
-def _one_per_loss(
-    rule: Rule, losses: Any, loss: Any, level: Any, bound: Any
-) -> Iterator[tuple[Any, Any, float, float | None, str | None]]:
-    """Of each loss what it is computed from, its kind, level, bound and name.
-
-    Several are a mapping of names to losses, or several names of claim losses.
-    """
+def _one_per_loss(rule: Rule, losses: Any, loss: Any, level: Any, bound: Any) -> Iterator[Part]:
+    """The losses: several are a mapping of names to losses, or several names of claim losses."""
     names: list[Any] = [None]
     inputs, kinds = [losses], [loss]
     if isinstance(losses, Mapping):
@@ -189,7 +175,7 @@ def _one_per_loss(
         largest = own.bound if isinstance(own, Sweep) else 1.0 if most is None else most
         validate.number("bound", largest, above=0, below=1e300)
         each = validate.number(asked, each, above=0, below=largest)
-        yield own, kind, each, most, None if name is None or callable(name) else str(name)
+        yield Part(own, kind, each, most, None if name is None or callable(name) else str(name))
 
 
 def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
@@ -201,8 +187,8 @@ def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
     return [value[key] for key in names] if isinstance(value, Mapping) else list(value)
 
 
-def _sweep(rule: Rule, part: Part) -> Sweep:
-    swept = prepare(part.losses, part.thresholds, part.loss, part.bound, part.weights)
+def _sweep(rule: Rule, part: Part, thresholds: Any, weights: ItemWeights) -> Sweep:
+    swept = prepare(part.losses, thresholds, part.loss, part.bound, weights)
     if swept.shown is not None and part.level > swept.shown.share:
         raise ValueError(
             f"{rule.kind} = {part.level:g} with FalseAmongShown({swept.shown.share:g}, ...), whose "
@@ -210,7 +196,7 @@ def _sweep(rule: Rule, part: Part) -> Sweep:
         )
     if part.name is None:
         return swept
-    if swept.claims is not None and part.name != swept.loss and part.name in LOSS_WORDS:
+    if swept.scored is not None and part.name != swept.loss and part.name in LOSS_WORDS:
         raise ValueError(
             f"losses: {part.name!r} is the name of another loss than {swept.loss!r}, which this "
             "is: the promise would state the wrong one; choose another name"
@@ -251,19 +237,18 @@ def _describe(
 ) -> Selection:
     """The selection of one candidate; a place of −1 says that none passes."""
     place, exists = max(stop.place, 0), stop.place >= 0
-    safest = None if rule.kind == "confidence" else safest_mean(sweep)
+    safest = None if rule.kind == "confidence" else stability.safest_mean(sweep)
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
         promise = rule.promise(sweep, level, measured, safest)
     statement = promise.statement
-    if sweep.claims is not None and sweep.loss in LOSS_WORDS:
+    if sweep.scored is not None and sweep.loss in LOSS_WORDS:
         words = LOSS_WORDS[sweep.loss]
         statement = statement.replace("expected loss", f"expected {words}", 1)
     threshold = float(sweep.thresholds[place])
     if not exists and sweep.exact and sweep.safer == "smaller":
         threshold = -np.inf  # safer than the lowest score seen, for scores to come
-    sums = sweep.envelope if rule.envelope else sweep.sums
-    risks = sweep.risks(conservative=rule.kind == "alpha", sums=sums)
+    risks = sweep.risks(conservative=rule.kind == "alpha", envelope=rule.envelope)
     curve = _curve(sweep, risks, place)
     paid = safest is not None and rule.kind == "alpha"
     found = Selection(
@@ -280,7 +265,7 @@ def _describe(
         existence_term=safest.excess_where_passing(level) if safest and paid else 0.0,
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
-        kept=None if sweep.claims is None else _kept(sweep.claims, threshold),
+        kept=None if sweep.scored is None else _kept(sweep.scored, threshold),
         curve_thresholds=curve[0],
         curve_risks=curve[1],
         curve_kept=curve[2],
@@ -290,17 +275,15 @@ def _describe(
     return replace(found, warnings=tuple(_warnings(sweep, found, measured is not None)))
 
 
-def _kept(claims: Claims | ScoredLabels, threshold: float) -> KeptShare:
+def _kept(scored: Scored, threshold: float) -> KeptShare:
     """What a threshold keeps of the claims, or of items with one score each."""
-    unit, scores = "claims" if isinstance(claims, Claims) else "items", claims.scores
-    offsets = claims.offsets if isinstance(claims, Claims) else np.arange(len(scores) + 1)
+    scores, sizes = scored.scores, np.diff(scored.offsets)
     if not len(scores):
-        return KeptShare(unit, 0, 0, 0, 0, 0)
-    sizes, ends = np.diff(offsets), (float(scores.min()), float(scores.max()))
-    highest = np.maximum.reduceat(scores, offsets[:-1][sizes > 0])
+        return KeptShare(scored.unit, 0, 0, 0, 0, 0)
+    highest = np.maximum.reduceat(scores, scored.offsets[:-1][sizes > 0])
     kept, emptied = int((scores >= threshold).sum()), int((highest < threshold).sum())
-    squares = int(np.square(sizes).sum())
-    return KeptShare(unit, len(scores), kept, len(highest), emptied, squares, *ends)
+    squares, ends = int(np.square(sizes).sum()), (float(scores.min()), float(scores.max()))
+    return KeptShare(scored.unit, len(scores), kept, len(highest), emptied, squares, *ends)
 
 
 def _warnings(sweep: Sweep, found: Selection, estimated: bool) -> list[str]:
@@ -343,8 +326,8 @@ def _curve(sweep: Sweep, risks: Floats, place: int) -> tuple[Floats, Floats, Flo
     picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
     picked[np.argmin(np.abs(picked - place))] = place
     kept = np.empty(0)
-    if sweep.claims is not None and len(sweep.claims.scores):
-        scores = np.sort(sweep.claims.scores)
+    if sweep.scored is not None and len(sweep.scored.scores):
+        scores = np.sort(sweep.scored.scores)
         kept = 1 - np.searchsorted(scores, sweep.thresholds[picked]) / len(scores)
     order = slice(None, None, -1) if sweep.safer == "larger" else slice(None)
     columns = sweep.thresholds[picked], risks[picked], kept
@@ -359,10 +342,9 @@ def look_at(losses: Any, grouped: bool) -> list[str]:
     """What looks wrong with claims or labels."""
     doubts: list[str] = []
     for each in losses.values() if isinstance(losses, Mapping) else [losses]:
-        if not isinstance(each, (Claims, ScoredLabels)):
+        if not isinstance(each, Scored):
             continue
-        labels = each.supported if isinstance(each, Claims) else each.labels
-        ones = int(labels.sum())
+        labels, ones = each.supported, int(each.supported.sum())
         if len(labels) >= MIN_LABELS_OF_ONE_KIND and ones in (0, len(labels)):
             doubts.append(
                 f"{ONE_LABEL} All {len(labels):,} are {'1, true' if ones else '0, false'}, as "
@@ -371,47 +353,39 @@ def look_at(losses: Any, grouped: bool) -> list[str]:
         if min(ones, len(labels) - ones, each.n_items) >= MIN_COMPARED:
             if (each.scores == labels).all():
                 doubts.append("the scores are the labels: they must be known before the labels")
-            area, error = _area(each, labels)
+            area, error = _area(each)
             if area <= INVERTED_AREA and area + INVERTED_STANDARD_ERRORS * error < 0.5:
                 doubts.append(
                     f"{INVERTED} What is labelled 1 scores lower than what is labelled 0 (area "
                     f"under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). "
                     "Labels: 1 is supported, or positive; scores: higher is more confident"
                 )
-        if isinstance(each, Claims):
-            doubts += _about_items(each, grouped)
+        if each.items is not None and MIN_COMPARED <= len(labels) == each.n_items:
+            doubts.append(
+                f"each of the {each.n_items:,} items has exactly one claim: do the items name "
+                "claims instead of the answers they belong to? Then the promise takes the claims "
+                "of an answer for independent. If every answer has one claim, nothing is wrong"
+            )
+        if each._groups is not None and not grouped:
+            doubts.append(
+                "these claims have groups, but one threshold was chosen for all of them: the "
+                "promise is on average over the groups, not within each. Pass groups=claims.groups "
+                "for one threshold per group; otherwise build the claims without groups"
+            )
     return list(dict.fromkeys(doubts))
 
 
-def _about_items(claims: Claims, grouped: bool) -> list[str]:
-    doubts = []
-    if claims.items is not None and MIN_COMPARED <= len(claims.scores) == claims.n_items:
-        doubts.append(
-            f"each of the {claims.n_items:,} items has exactly one claim: do the items name claims "
-            "instead of the answers they belong to? Then the promise takes the claims of an answer "
-            "for independent. If every answer has one claim, nothing is wrong"
-        )
-    if claims._groups is not None and not grouped:
-        doubts.append(
-            "these claims have groups, but one threshold was chosen for all of them: the promise "
-            "is on average over the groups, not within each. Pass groups=claims.groups for one "
-            "threshold per group; otherwise build the claims without groups"
-        )
-    return doubts
-
-
-def _area(losses: Claims | ScoredLabels, labels: Booleans) -> tuple[float, float]:
+def _area(scored: Scored) -> tuple[float, float]:
     """The area under the ROC curve, ties counted half, and its standard error over items.
 
     It is the probability that a supported claim scores higher than one that is not. The error comes
     from the influence function of the area, with the claims of an item as one cluster.
     """
-    item: Integers = losses.owner if isinstance(losses, Claims) else np.arange(len(labels))
-    rank = np.unique(losses.scores, return_inverse=True)[1]
+    labels, rank = scored.supported, np.unique(scored.scores, return_inverse=True)[1]
     ones, zeros = (np.bincount(rank[each], minlength=rank.max() + 1) for each in (labels, ~labels))
     # Of each claim, the share of those with the other label that it scores right against.
     below_ones, below_zeros = ((np.cumsum(n) - n / 2) / n.sum() for n in (ones, zeros))
     share = np.where(labels, below_zeros[rank], 1 - below_ones[rank])
     area = float(share[labels].mean())
     influence = (share - area) / np.where(labels, ones.sum(), zeros.sum())
-    return area, float(np.sqrt(np.square(np.bincount(item, influence)).sum()))
+    return area, float(np.sqrt(np.square(np.bincount(scored.owner, influence)).sum()))

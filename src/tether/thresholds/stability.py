@@ -30,10 +30,11 @@ def measure(
     sweeps: Sequence[Sweep], alphas: Sequence[float], lipschitz: float | None
 ) -> list[float | None]:
     """What gCRC's promise adds to each alpha for its stability; None where it is not measured."""
-    if len(sweeps) == 1 and sweeps[0].weighted:
-        return [None]
+    weighted = any(sweep.weighted for sweep in sweeps)
     if lipschitz is None:
-        return loss_gaps(sweeps, alphas)
+        return [None] * len(sweeps) if weighted else loss_gaps(sweeps, alphas)
+    if weighted or len(sweeps) > 1:
+        raise ValueError(f"lipschitz = {lipschitz:g} is for one loss of unweighted items")
     moves = threshold_moves(sweeps[0], alphas[0])
     return [lipschitz * float(moves.sum()) / (len(moves) + 1)]  # the next item replaces itself
 
@@ -41,7 +42,7 @@ def measure(
 def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | None]:
     """For each loss, the mean over items of L_i(λ̂₋ᵢ) − L_i(λ*), at least 0.
 
-    None where it is not measurable: weighted items, or losses with different candidates.
+    None where it is not measurable: losses with different candidates.
     """
     steady = [sweep.n_nonmonotone == 0 for sweep in sweeps]
     if all(steady):
@@ -51,7 +52,7 @@ def loss_gaps(sweeps: Sequence[Sweep], alphas: Sequence[float]) -> list[float | 
         each.n_items == first.n_items and np.array_equal(each.thresholds, first.thresholds)
         for each in sweeps
     )
-    if not same or any(each.weighted for each in sweeps):
+    if not same:
         return [0.0 if each else None for each in steady]
     items, gaps = np.arange(first.n_items), np.zeros(len(sweeps))
     for scenario in range(3):

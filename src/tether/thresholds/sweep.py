@@ -7,6 +7,7 @@ in the order of the candidates: one sort, one pass, and no table of items × thr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers, Table, within_limit
-from tether.thresholds.claims import Claims, ItemWeights, ScoredLabels
-from tether.thresholds.losses import LABEL_LOSSES, ClaimLoss, FalseAmongShown, LossFunction
-from tether.thresholds.losses import claim_loss as find_loss
+from tether._core.arrays import TIE_TOLERANCE, Floats, Integers
+from tether.thresholds.claims import Claims, ItemWeights, Scored, ScoredLabels
+from tether.thresholds.losses import ClaimLoss, FalseAmongShown, LossFunction, find_loss
 
-LossInput: TypeAlias = "ArrayLike | Table | Claims | ScoredLabels | Sweep"
+LossInput: TypeAlias = "ArrayLike | Claims | ScoredLabels | Sweep"
 """One loss: a matrix (items × thresholds), claims, scored labels or a sweep."""
 LossName: TypeAlias = str | LossFunction
 LossNames: TypeAlias = LossName | Sequence[LossName] | None
@@ -120,7 +120,7 @@ class Sweep:
     binary: bool = False
     harmless: bool = False
     shown: FalseAmongShown | None = None
-    claims: Claims | ScoredLabels | None = None
+    scored: Scored | None = None
     owners: Integers | None = None
 
     def __repr__(self) -> str:
@@ -140,21 +140,24 @@ class Sweep:
         return self.weights.values is not None
 
     @cached_property
-    def _scaled(self) -> tuple[Floats, float]:
-        return self.weights.scaled(self.n_items)
+    def _weights(self) -> Floats:
+        values = np.ones(self.n_items) if self.weights.values is None else self.weights.values
+        if not values.any():
+            raise ValueError("weights are all 0: no item counts")
+        return values
 
     @property
     def test_weight(self) -> float:
         """The weight of the test item."""
-        return self._scaled[1]
+        return float(self._weights.max()) if self.weights.test is None else self.weights.test
 
     @property
     def effective_sample_size(self) -> float:
         """How many equally weighted items the weighted ones are worth: (Σ w)² / Σ w²."""
-        return float(self._scaled[0].sum() ** 2 / np.square(self._scaled[0]).sum())
+        return float(self._weights.sum() ** 2 / np.square(self._weights).sum())
 
     def _summed(self, values: Floats) -> Floats:
-        return self.pieces.sums(values, self._scaled[0] if self.weighted else None)
+        return self.pieces.sums(values, self.weights.values)
 
     @cached_property
     def sums(self) -> Floats:
@@ -171,7 +174,7 @@ class Sweep:
         """The weight that the sums are divided by: that of all items, or of those selected."""
         if self.among_selected:
             return self._summed((~np.isnan(self.pieces.level)).astype(np.float64))
-        return np.full(len(self.thresholds), self._scaled[0].sum())
+        return np.full(len(self.thresholds), self._weights.sum())
 
     @cached_property
     def n_nonmonotone(self) -> int:
@@ -184,17 +187,12 @@ class Sweep:
         """Whether no item's loss falls as the threshold gets bolder, and none can."""
         return self.n_nonmonotone == 0 and not self.can_fall
 
-    def risks(self, *, conservative: bool = True, sums: Floats | None = None) -> Floats:
+    def risks(self, *, conservative: bool = True, envelope: bool = False) -> Floats:
         """Return the risk at the candidates, with the test item at the bound if `conservative`."""
         extra = self.test_weight if conservative else 0.0
         with np.errstate(invalid="ignore"):
-            summed = (self.sums if sums is None else sums) + extra * self.bound
+            summed = (self.envelope if envelope else self.sums) + extra * self.bound
             return np.asarray(summed / (self.total + extra))
-
-    def passes(self, alpha: float, sums: Floats | None = None) -> Booleans:
-        """Return at which candidates the conservative risk is at most alpha, compared as sums."""
-        summed = (self.sums if sums is None else sums) + self.test_weight * self.bound
-        return np.asarray(within_limit(summed, alpha * (self.total + self.test_weight)))
 
 
 def sweep(
@@ -231,10 +229,12 @@ def prepare(
                 raise ValueError(f"{name} cannot be passed with a sweep, which fixes it: {losses}")
         return losses
     bound = validate.number("bound", 1.0 if bound is None else bound, above=0, below=1e300)
-    if isinstance(losses, Claims):
-        return _sweep_claims(losses, thresholds, find_loss(loss, bound), bound, weights)
-    if isinstance(losses, ScoredLabels):
-        return _sweep_labels(losses, thresholds, loss, bound, weights)
+    if weights.values is not None:
+        count = losses.n_items if isinstance(losses, Scored) else len(losses)
+        validate.same_length("weights", weights.values, "losses", count)
+    if isinstance(losses, Scored):
+        found = find_loss(loss, bound, of_labels=isinstance(losses, ScoredLabels))
+        return _sweep_scored(losses, thresholds, found, bound, weights)
     if loss is not None:
         raise ValueError(
             f"loss = {loss!r} is for Claims and ScoredLabels; a loss matrix holds the losses"
@@ -287,13 +287,19 @@ def _pieces(owner: Integers, place: Integers, level: Floats, before: Floats, cou
     return Pieces(np.searchsorted(owners, np.arange(n + 1)), start, levels, count)
 
 
-def _sweep_claims(
-    claims: Claims, thresholds: Any, loss: ClaimLoss, bound: float, weights: ItemWeights
+def _sweep_scored(
+    given: Scored, thresholds: Any, loss: ClaimLoss, bound: float, weights: ItemWeights
 ) -> Sweep:
+    candidates, place = _candidates(given.scores, thresholds, loss.safer)
+    claims = given
+    if loss.among is not None:  # each item has one score
+        own = np.flatnonzero(given.supported == loss.among)
+        if not len(own):
+            raise ValueError(f"labels are all the same: the {loss.name} rate is undefined")
+        claims, place, weights = given.take(own), place[own], weights.take(own)
     sizes, owner, begin = np.diff(claims.offsets), claims.owner, claims.offsets[:-1]
     if loss.shown is not None:
         loss.shown.require(sizes, claims.items, thresholds)
-    candidates, place = _candidates(claims.scores, thresholds, loss.safer)
     order = np.argsort(owner * (len(candidates) + 1) + place, kind="stable")
     before = np.full(claims.n_items, loss.before)
     if loss.level is None:
@@ -311,16 +317,17 @@ def _sweep_claims(
         loss.name,
         loss.safer,
         exact=thresholds is None,
-        can_fall=loss.can_fall and bool((sizes > 1).any()),
+        among_selected=math.isnan(loss.before),
+        can_fall=bool((sizes >= loss.falls_with).any()),
         binary=loss.binary and bound == 1,
         harmless=loss.harmless and (thresholds is None or candidates[0] == SAFEST[loss.safer]),
         shown=loss.shown,
-        claims=claims,
+        scored=given,
         owners=_sole_owners(place, owner, len(candidates)) if thresholds is None else None,
     )
 
 
-def _called(loss: ClaimLoss, bound: float, claims: Claims) -> tuple[Floats, Floats]:
+def _called(loss: ClaimLoss, bound: float, claims: Scored) -> tuple[Floats, Floats]:
     """The losses of a user's function after each claim, highest scores first, and before any."""
     assert loss.function is not None
     order = np.lexsort((-claims.scores, claims.owner))
@@ -335,39 +342,6 @@ def _called(loss: ClaimLoss, bound: float, claims: Claims) -> tuple[Floats, Floa
                 )
             levels[k >= 0].append(value)
     return np.array(levels[1]), np.array(levels[0])
-
-
-def _sweep_labels(
-    items: ScoredLabels, thresholds: Any, loss: Any, bound: float, weights: ItemWeights
-) -> Sweep:
-    """Rates of a yes-or-no decision, each among the items that it is a rate of."""
-    loss = validate.choice("loss", loss, LABEL_LOSSES)
-    if bound < 1:
-        raise ValueError(f"bound must be at least 1 for {loss!r}, got {bound:g}")
-    safer, selected = LABEL_LOSSES[loss], loss == "false_discovery"
-    weights.scaled(items.n_items)  # checks the number of weights
-    among = np.flatnonzero(selected | (items.labels == (loss == "false_negative")))
-    if not len(among):
-        raise ValueError(f"labels are all the same: the {loss} rate is undefined")
-    candidates, place = _candidates(items.scores, thresholds, safer)
-    count, own = len(candidates), np.arange(len(among))
-    level = (~items.labels[among]).astype(np.float64) if selected else np.ones(len(among))
-    before = np.full(len(among), np.nan if selected else 0.0)
-    return Sweep(
-        candidates,
-        _pieces(own, place[among], level, before, count),
-        weights.take(among),
-        bound,
-        loss,
-        safer,
-        exact=thresholds is None,
-        among_selected=selected,
-        can_fall=selected,
-        binary=bound == 1,
-        harmless=not selected and (thresholds is None or candidates[0] == SAFEST[safer]),
-        claims=items,
-        owners=_sole_owners(place[among], own, count) if thresholds is None else None,
-    )
 
 
 def _sweep_matrix(losses: Any, thresholds: Any, bound: float, weights: ItemWeights) -> Sweep:
