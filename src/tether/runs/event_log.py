@@ -414,7 +414,7 @@ class EventLog:
         row = connection.execute(sql.select(cache)).first()
         found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
         if row and found and is_cached(event := Event.from_row(found), bytes(row[1])):
-            self.state.load(bytes(row[1]))
+            self.state = State.load(bytes(row[1]))
             if event.follows(self.state.seq, self.state.head):
                 self.accept(event)
             else:

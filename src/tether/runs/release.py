@@ -334,7 +334,7 @@ class Release(Run):
             chosen = fresh[start : start + ROWS_PER_EVENT]
             part = {name: each[chosen] for name, each in columns.items()}
             part |= pack_keys([keys[k] for k in chosen.tolist()])
-            header = {"unit": len(state.units), "first": state.rows.size, "outage": outage}
+            header = {"first": state.rows.size, "outage": outage}
             t.append("rows", pack(header, **part), claims_of(state, header, part, index))
         arms = dict(zip(keys, columns["arm"].tolist(), strict=True))
         return arms, {keys[k] for k in fresh.tolist()}
