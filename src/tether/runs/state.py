@@ -19,7 +19,7 @@ from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.records import decode, to_plain
 from tether.runs.body import pack, unpack
 from tether.runs.settings import Settings
-from tether.runs.watch import Shift, Stop
+from tether.runs.watch import Shift, Stop, bets_of
 
 if TYPE_CHECKING:
     from tether.runs.event_log import Event
@@ -150,10 +150,10 @@ class State:
     formats: dict[str, Any] | None = None
     looks: list[tuple[str, int]] = field(default_factory=list)  # of which policy, on how many rows
     waited: dict[int, int] = field(default_factory=dict)  # rows of an outbox: first id, and row
+    stop: Stop = field(default_factory=Stop)
+    shift: Shift = field(default_factory=Shift)
     head: bytes = field(default=NO_HEAD, init=False)  # the hash of the last event
     rows: Columns = field(default_factory=lambda: Columns({}), init=False)
-    stop: Stop = field(default_factory=Stop, init=False)
-    shift: Shift = field(default_factory=Shift, init=False)
 
     # ---- what is asked of it ------------------------------------------------------------------
 
@@ -412,18 +412,16 @@ class State:
     def dump(self) -> bytes:
         """Everything as bytes; the same state gives the same bytes."""
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
-        columns["sums"] = self.stop.sums
-        columns["head"] = np.frombuffer(self.head, np.uint8)
-        held = {"shift": self.shift.start, "stop": self.stop.numbers()}
-        return pack({"state": to_plain(self), **held}, **columns)
+        head = np.frombuffer(self.head, np.uint8)
+        return pack({"state": to_plain(self)}, head=head, sums=self.stop.sums, **columns)
 
     @classmethod
     def load(cls, content: bytes) -> State:
         """Undo `dump`."""
         header, columns = unpack(content)
         state: State = decode(cls, header["state"], "state")
-        state.head, state.shift = columns.pop("head").tobytes(), Shift(header["shift"])
-        state.stop.load(state.given, header["stop"], columns.pop("sums"))
+        state.head, state.stop.bets = columns.pop("head").tobytes(), bets_of(state.given)
+        state.stop.sums = np.array(columns.pop("sums"))
         held = {name.removeprefix("rows/"): np.array(each) for name, each in columns.items()}
         state.rows = Columns(held)
         return state
