@@ -157,7 +157,7 @@ EDITS = {
     "a row that does not count": flipped("rows", "calibration"),
     "a key that was known": flipped("rows", "known", 3),
     "an earlier row": flipped("rows", "before", 0),
-    "another key": flipped("rows", "key", 120),
+    "another key": flipped("rows", "key", b"x"),
     "an outage": update("rows", outage=True),
     "a step without rows": lambda e: drop(e, "rows"),
     "no losses": lambda e: drop(e, "losses"),
