@@ -143,6 +143,7 @@ class State:
     acts: list[Act] = field(default_factory=list)
     standing: int | None = None
     cleared: int = 0
+    cached: int = 0  # the event that vouches for the last cache
     now: int = 0  # the time of the run
     offset: int = 0  # what it adds to the clocks
     raises: tuple[str, str] | None = None
@@ -268,7 +269,9 @@ class State:
             if self.settings is None and event.kind != "settings":
                 raise ValueError("the first event has to be the settings")
             getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
-        elif event.kind not in (CACHED, "scores", "draws"):
+        elif event.kind == CACHED:
+            self.cached = event.seq
+        elif event.kind not in ("scores", "draws"):
             raise ValueError(f"{event.kind!r} is not a kind of event")
         self.seq, self.head = event.seq, event.head
 
