@@ -291,18 +291,17 @@ def known_only(state: State, name: str, rows: Array, *more: object, **named: obj
     return np.where(np.isnan(losses), np.nanmean(losses) if len(losses) else 0.0, losses)
 
 
-class ArrivalStop(watch.Stop):
+def of_known(
+    self: watch.Stop, state: State, bet: watch.Bet, rows: Array, losses: Array, **how: bool
+) -> Array:
     """Wrong: bets on outcomes in the order in which they arrive, and on nothing unknown."""
-
-    def _move(self, state: State, place: int, rows: Array, given: Array, sign: int) -> None:
-        losses = np.broadcast_to(given, rows.shape)
-        known = ~np.isnan(losses)
-        super()._move(state, place, rows[known], losses[known], sign)
+    known = ~np.isnan(losses)
+    return FACTORS(self, state, bet, rows[known], losses[known], **how)
 
 
 def first_step_only(self: watch.Stop, place: int, end: int) -> float:
     """Too slow: one capital since the first step, without restarts."""
-    total = self.sums[:end, place].sum(axis=(0, 1))
+    total = self.sums[:end, place].sum(axis=0)
     return float(np.logaddexp.reduce(total) - np.log(len(total)))
 
 
@@ -317,7 +316,7 @@ def largest_reached(self: watch.Stop, state: State) -> bool:
     return bool(state.share >= decide_share.LARGEST_RELATIVE)
 
 
-KEPT = State.kept
+KEPT, FACTORS = State.kept, watch.Stop._factors
 Rules = type[Stored | Pure]
 RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "": nullcontext,
@@ -329,7 +328,7 @@ RULES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "first units only": lambda: patch.object(State, "kept", first_units),
     "one pooled sample": lambda: patch.object(decide_share, "sticky_share", pooled),
     "unknown left out": lambda: patch.object(decide_share, "scaled", known_only),
-    "order of arrival": lambda: patch("tether.runs.state.Stop", ArrivalStop),
+    "order of arrival": lambda: patch.object(watch.Stop, "_factors", of_known),
     "no restarts": lambda: patch.object(watch.Stop, "_log_wealth", first_step_only),
     "finish by new keys": lambda: patch.object(watch.Stop, "_rows_of", of_new_keys),
     "share 1 without a finish": lambda: patch.object(watch.Stop, "is_finished", largest_reached),

@@ -179,8 +179,8 @@ unknown outcomes count against the new system
   - np.zeros(len(rows), bool))
   + np.ones(len(rows), bool))
 keys that return are not seen by a relative guardrail
-  - part = float(
-  + part = 0 * float(
+  - self._returned(state, number) if
+  + 0 * self._returned(state, number) if
 the limit of several guardrails is that of one
   - settings.stop)
   + settings.stop) - 3

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     header, at = json.loads(body[4 : 4 + size]), 4 + size
     columns = {}
     for name, kind, shape in header.pop("columns"):
-        assert kind != "text"
-        count = math.prod(shape)
-        columns[name] = np.frombuffer(body, kind, count, at).reshape(shape)
-        at += columns[name].nbytes
+        values = np.frombuffer(body, "<i8" if kind == "bytes" else kind, math.prod(shape), at)
+        at += values.nbytes
+        if kind == "bytes":
+            ends = at + np.append(0, values)
+            values = [body[start:end] for start, end in pairwise(ends.tolist())]
+            at = int(ends[-1])
+        columns[name] = values
     assert at == len(body)
     return header, columns
 
@@ -77,16 +81,13 @@ def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, An
         _check_step(found, header)
         found.steps.append(header | {"before": len(found.rows)})
     elif kind == "rows":
-        keys, ends = columns["key"].tobytes(), columns["key_end"].tolist()
-        for k, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        for k, key in enumerate(columns["key"]):
             row = {name: columns[name][k].item() for name in ("arm", "position", "calibration")}
             salt = bytes.fromhex(found.settings["salt"])
-            place = int.from_bytes(
-                blake2b(keys[start:end], digest_size=8, key=salt).digest(), "big"
-            )
+            place = int.from_bytes(blake2b(key, digest_size=8, key=salt).digest(), "big")
             if found.settings["sticky"] and place != row["position"]:
                 found.wrong.append(f"row {len(found.rows)} has another hash")
-            found.rows.append(row | {"key": keys[start:end], "step": len(found.steps)})
+            found.rows.append(row | {"key": key, "step": len(found.steps)})
     elif kind == "losses":
         for name in found.losses.keys() & {column.removeprefix("loss/") for column in columns}:
             for row, loss in zip(

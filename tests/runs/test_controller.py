@@ -436,6 +436,6 @@ def test_a_cached_state_is_the_state(tmp_path, monkeypatch):
             run.round.act(3, rng)
         expected = [each.decision for each in run.history().units]
     with make(WORLDS["nothing"], tmp_path / "run.db") as run:
-        assert run._log._cached_at > 0
+        assert run._log.state.cached > 0
         assert [each.decision for each in run.history().units] == expected
         assert run.verify() == []

@@ -140,14 +140,13 @@ def flipped(kind, name, value=None):
     return lambda events: change(events, kind, flip(name, value))
 
 
-RESUME = pack({"act": "resume", "reason": "forged", "actor": "eve"})
+FORGED = {"subject": "odd", "reason": "forged", "actor": "eve"}
+RESUME = pack({"act": "resume", **FORGED})
 TIGHTEN = {"act": "tighten"}
 EDITS = {
     "a larger share": update("round", level=0.9),
-    "a smaller share": update("round", level=0.001),
     "a share of one guardrail": update("round", "decision", "shares", error=0.987),
     "a finished ramp": update("round", "decision", finished=lambda finished: not finished),
-    "another reason of a share": update("round", "decision", reason="because"),
     "another promise": update("round", "decision", "promises", error=0.01),
     "a loss": flipped("losses", "loss/error", 0.5),
     "a loss outside": flipped("losses", "loss/error", 7.0),
@@ -158,7 +157,7 @@ EDITS = {
     "a row that does not count": flipped("rows", "calibration"),
     "a key that was known": flipped("rows", "known", 3),
     "an earlier row": flipped("rows", "before", 0),
-    "another key": flipped("rows", "key", 120),
+    "another key": flipped("rows", "key", b"x"),
     "an outage": update("rows", outage=True),
     "a step without rows": lambda e: drop(e, "rows"),
     "no losses": lambda e: drop(e, "losses"),
@@ -169,6 +168,7 @@ EDITS = {
     "another tightening": update("act", "changes", wanted=TIGHTEN, error=0.01),
     "another alarm": update("alarm", monitor="stop"),
     "an alarm of nothing": lambda e: add(e, "alarm", pack({"monitor": "stop", "message": "x"})),
+    "a retirement of no round": lambda e: add(e, "act", pack({"act": "retire", **FORGED})),
     "a second setting": lambda e: add(e, "settings", e[0]["body"]),
     "looser settings": update("settings", "limits", "error", tolerated=0.9),
     "another salt": update("settings", salt="00"),

@@ -4,21 +4,22 @@
     header      JSON, ASCII, keys sorted; its entry "columns" lists name, type and shape
     columns     raw little-endian values, one column after the other
 
-Text is stored as UTF-8 with the end of each string as an integer column before it. Arrays of Python
-objects are refused: what cannot be read back exactly is not written.
+Strings, text as UTF-8 or bytes, have the end of each as an integer before them. Arrays of other
+Python objects are refused: what cannot be read back exactly is not written.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-TEXT = "text"
-"""The type of a column of strings; every other type is numpy's own name for it."""
+TEXT, BYTES = "text", "bytes"
+"""The types of columns of strings; every other type is numpy's own name for it."""
 PLAIN_KINDS = "biufM"
 """numpy's kinds of values that have a fixed size and one meaning."""
 
@@ -31,19 +32,19 @@ def pack(header: dict[str, Any], **columns: NDArray[Any]) -> bytes:
     for name, column in columns.items():
         values = np.asarray(column)
         if values.dtype.kind in "UO":
-            texts = _as_texts(name, values)
-            ends = np.cumsum([len(text) for text in texts], dtype="<i8")
-            described.append([name, TEXT, list(values.shape)])
-            parts += [ends.tobytes(), b"".join(texts)]
+            kind, strings = _strings(name, values.ravel().tolist())
+            ends = np.cumsum([len(each) for each in strings], dtype="<i8")
+            parts += [ends.tobytes(), b"".join(strings)]
         elif values.dtype.kind in PLAIN_KINDS:
             values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-            described.append([name, values.dtype.str, list(np.shape(column))])
+            kind = values.dtype.str
             parts.append(values.tobytes())
         else:
             raise TypeError(
                 f"column {name!r} has values of type {values.dtype}, which have no "
                 f"exact encoding: use numbers or strings"
             )
+        described.append([name, kind, list(np.shape(column))])
     text = json.dumps({**header, "columns": described}, sort_keys=True, allow_nan=True)
     head = text.encode("ascii")
     return b"".join([len(head).to_bytes(4, "little"), head, *parts])
@@ -52,8 +53,15 @@ def pack(header: dict[str, Any], **columns: NDArray[Any]) -> bytes:
 def unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
     """Undo `pack`; anything else than what it wrote is a ValueError."""
     try:
-        return _unpack(body)
-    except (ValueError, KeyError, TypeError, IndexError, UnicodeError) as error:
+        header, at = _read_header(body)
+        columns = Columns()
+        for name, kind, shape in header.pop("columns"):
+            values, at = _read_column(body, at, kind, math.prod(shape))
+            columns[name] = values.reshape(shape)
+        if at != len(body):
+            raise ValueError(f"{len(body) - at} bytes are left over")
+        return header, columns
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(
             f"these {len(body)} bytes are not the body of an event: {error}"
         ) from error
@@ -61,43 +69,36 @@ def unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
 
 def read_header(body: bytes) -> dict[str, Any]:
     """The header alone."""
-    size = int.from_bytes(body[:4], "little")
-    header = json.loads(body[4 : 4 + size])
+    header, _ = _read_header(body)
     header.pop("columns", None)
-    return dict(header)
+    return header
 
 
-def _unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
-    size = int.from_bytes(body[:4], "little")
-    header = json.loads(body[4 : 4 + size])
-    at, columns = 4 + size, Columns()
-    for name, kind, shape in header.pop("columns"):
-        count = math.prod(shape)
-        if kind == TEXT:
-            ends = np.frombuffer(body, "<i8", count, at)
-            at += ends.nbytes
-            starts = np.concatenate(([0], ends[:-1])) if count else ends
-            texts = [
-                body[at + start : at + end].decode("utf-8")
-                for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-            ]
-            at += int(ends[-1]) if count else 0
-            columns[name] = np.array(texts, dtype=str).reshape(shape)
-        else:
-            dtype = np.dtype(kind)
-            if dtype.kind not in PLAIN_KINDS:
-                raise ValueError(f"column {name!r} has the unknown type {kind!r}")
-            values = np.frombuffer(body, dtype, count, at)
-            at += values.nbytes
-            columns[name] = values if len(shape) == 1 else values.reshape(shape)
-    if at != len(body):
-        raise ValueError(f"{len(body) - at} bytes are left over")
-    return dict(header), columns
+def _read_header(body: bytes) -> tuple[dict[str, Any], int]:
+    end = 4 + int.from_bytes(body[:4], "little")
+    return dict(json.loads(body[4:end])), end
 
 
-def _as_texts(name: str, values: NDArray[Any]) -> list[bytes]:
-    flat = values.ravel().tolist()
-    for value in flat:
-        if not isinstance(value, str):
+def _read_column(body: bytes, at: int, kind: str, count: int) -> tuple[NDArray[Any], int]:
+    """The values of a column that begins there, and where it ends."""
+    if kind not in (TEXT, BYTES):
+        dtype = np.dtype(kind)
+        if dtype.kind not in PLAIN_KINDS:
+            raise ValueError(f"{kind!r} is an unknown type")
+        values = np.frombuffer(body, dtype, count, at)
+        return values, at + values.nbytes
+    ends = np.frombuffer(body, "<i8", count, at) + at + 8 * count
+    places = [at + 8 * count, *ends.tolist()]
+    strings: list[Any] = [body[start:end] for start, end in pairwise(places)]
+    if kind == BYTES:
+        return np.array(strings, dtype=object), places[-1]
+    return np.array([each.decode("utf-8") for each in strings], dtype=str), places[-1]
+
+
+def _strings(name: str, values: list[Any]) -> tuple[str, list[bytes]]:
+    """Strings as bytes, and of which kind they are."""
+    wanted = bytes if values and isinstance(values[0], bytes) else str
+    for value in values:
+        if not isinstance(value, wanted):
             raise TypeError(f"column {name!r} must hold numbers or strings, got {value!r:.80}")
-    return [value.encode("utf-8") for value in flat]
+    return (BYTES, values) if wanted is bytes else (TEXT, [each.encode() for each in values])

@@ -96,29 +96,16 @@ class Database:
     @contextmanager
     def writing(self, connection: sql.Connection) -> Iterator[None]:
         """A transaction without any other writer; it sees everything that was committed before."""
-        if self.is_sqlite:
-            with connection.begin():
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                try:
-                    yield
-                except BaseException:
-                    _roll_back(connection)
-                    raise
-                connection.exec_driver_sql("COMMIT")
-            return
         with connection.begin():
-            limit = f"{max(1, int(1000 * self.deadline))}ms"
-            connection.execute(
-                sql.text(
-                    "SELECT set_config('lock_timeout', :limit, true), "
-                    "set_config('idle_in_transaction_session_timeout', :limit, true)"
-                ),
-                {"limit": limit},
-            )
-            connection.execute(
-                sql.text("SELECT pg_advisory_xact_lock(:key, hashtext(current_schema()))"),
-                {"key": _LOCK},
-            )
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                settings = "lock_timeout", "idle_in_transaction_session_timeout"
+                named = ", ".join(f"set_config('{each}', :limit, true)" for each in settings)
+                limit = f"{max(1, int(1000 * self.deadline))}ms"
+                connection.execute(sql.text(f"SELECT {named}"), {"limit": limit})
+                lock = "SELECT pg_advisory_xact_lock(:key, hashtext(current_schema()))"
+                connection.execute(sql.text(lock), {"key": _LOCK})
             yield
 
     @contextmanager
@@ -130,8 +117,6 @@ class Database:
             else:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
-            if self.is_sqlite:
-                _roll_back(connection)
 
     def interrupt(self, connection: sql.Connection) -> None:
         """End whatever a connection waits for, from another thread."""
@@ -172,15 +157,9 @@ def _write_ahead(driver: Any, seconds: float) -> None:
             driver.execute("PRAGMA journal_mode=WAL").fetchall()
             return
         except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not is_busy or time.monotonic() >= until:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
                 raise
             time.sleep(0.01)
-
-
-def _roll_back(connection: sql.Connection) -> None:
-    with suppress(exc.SQLAlchemyError):
-        connection.exec_driver_sql("ROLLBACK")
 
 
 def _parse(url: str | Path) -> sql.URL:

@@ -27,7 +27,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -170,21 +169,16 @@ class Signer:
 
     def check(self, head: bytes, signature: str | None) -> bool:
         """Whether the signature is this key's."""
-        return signature is not None and signing.verify(
-            head, signature, self._public, purpose=PURPOSE
-        )
+        return signing.verify(head, signature, self._public, purpose=PURPOSE)
 
 
 def read_events(
-    connection: sql.Connection, after: int = 0, until: int | None = None
+    connection: sql.Connection, after: int = 0, until: int = 1 << 62
 ) -> Iterator[Event]:
     """Events in their order; a few at a time from the database."""
-    query = sql.select(events).where(events.c.seq > after).order_by(events.c.seq)
+    query = sql.select(events).where(events.c.seq > after, events.c.seq <= until)
     stream = connection.execution_options(stream_results=True, yield_per=EVENTS_AT_ONCE)
-    return map(
-        Event.from_row,
-        stream.execute(query if until is None else query.where(events.c.seq <= until)),
-    )
+    return map(Event.from_row, stream.execute(query.order_by(events.c.seq)))
 
 
 class Transaction:
@@ -195,7 +189,6 @@ class Transaction:
         self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
-        self.stored_blobs: dict[str, bytes] = {}
 
     def begin(self, mark: bytes) -> None:
         """A job begins: its events have this mark, and all the same time."""
@@ -228,7 +221,8 @@ class Transaction:
         seq = log.state.seq + 1
         head = link(log.state.head, seq, kind, self.clock, self.mark, body)
         event = Event(seq, kind, self.clock, self.mark, body, head)
-        log.accept(event, is_new=True)
+        log.is_ahead = True
+        log.state.fold(event)
         self.appended.append(event)
         self.claimed |= (claim or {}) | mark_claim(self.mark)
         return event
@@ -237,8 +231,8 @@ class Transaction:
         """Store bytes once, under their digest; the event that names it vouches for it."""
         digest = blob_digest(content)
         known = sql.select(blobs.c.digest).where(blobs.c.digest == digest)
-        if digest not in self.stored_blobs and self.connection.execute(known).first() is None:
-            self.stored_blobs[digest] = content
+        if self.connection.execute(known).first() is None:
+            self.connection.execute(blobs.insert(), {"digest": digest, "content": content})
         return digest
 
     def withdraw(self, given: list[Event]) -> None:
@@ -252,9 +246,6 @@ class Transaction:
 
     def flush(self) -> None:
         """Write everything that was appended."""
-        if self.stored_blobs:
-            rows = [{"digest": name, "content": each} for name, each in self.stored_blobs.items()]
-            self.connection.execute(blobs.insert(), rows)
         if self.appended:
             if self.log.signer is not None:
                 last = self.appended[-1]
@@ -279,12 +270,10 @@ _Outcome = tuple[Any, BaseException | None, list[Event]]
 """What a job returned or raised, and what it appended."""
 
 
-@dataclass
-class _Job:
+class _Job(NamedTuple):
     work: Callable[[Transaction], Any]
-    mark: bytes = field(default_factory=lambda: secrets.token_bytes(8))
-    future: Future[Any] = field(default_factory=Future)
-    gone: bool = False  # its caller was told that nothing was stored
+    mark: bytes
+    future: Future[Any]  # cancelled if its caller was told that nothing was stored
 
 
 class EventLog:
@@ -301,7 +290,7 @@ class EventLog:
         create: bool = True,
         signer: Signer | None = None,
         outbox: Outbox | None = None,
-        deliver: Callable[..., Any] | None = None,
+        deliver: Callable[..., Any],
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
         self.deadline, self.signer, self.outbox = deadline, signer, outbox
@@ -335,7 +324,8 @@ class EventLog:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
-        job, limit = _Job(work), self.deadline if seconds is None else seconds
+        job = _Job(work, secrets.token_bytes(8), Future())
+        limit = self.deadline if seconds is None else seconds
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
@@ -347,8 +337,9 @@ class EventLog:
             result: Result = job.future.result(limit)
             return result
         except TimeoutError:
-            self._give_up(job, limit)
-            found: Result = job.future.result()
+            if job.future.cancel():
+                self._give_up(limit)
+            found: Result = job.future.result()  # it came just now
             return found
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:
@@ -371,16 +362,9 @@ class EventLog:
 
     # ---- the state ----------------------------------------------------------------------------
 
-    def accept(self, event: Event, *, is_new: bool = False) -> None:
-        """Fold an event that follows."""
-        self._is_ahead |= is_new
-        self.state.fold(event)
-        if event.kind == CACHED:
-            self._cached_at = event.seq
-
     def _forget(self) -> None:
-        self.state, self._cached_at = State(), 0
-        self._is_ahead: bool = False  # whether the state has events that are not committed
+        self.state = State()
+        self.is_ahead: bool = False  # whether the state has events that are not committed
 
     def _catch_up(self, connection: sql.Connection) -> None:
         """Fold what other processes have appended, and check that it follows."""
@@ -394,7 +378,7 @@ class EventLog:
                 raise TamperedError(f"event {seq} of {name} is gone or was changed")
         for event in follow(map(Event.from_row, rows), seq, head, name):
             try:
-                self.accept(event)
+                self.state.fold(event)
             except Exception as error:
                 raise TamperedError(
                     f"event {event.seq} ({event.kind}) of {name} does not follow from those "
@@ -414,14 +398,14 @@ class EventLog:
         row = connection.execute(sql.select(cache)).first()
         found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
         if row and found and is_cached(event := Event.from_row(found), bytes(row[1])):
-            self.state.load(bytes(row[1]))
+            self.state = State.load(bytes(row[1]))
             if event.follows(self.state.seq, self.state.head):
-                self.accept(event)
+                self.state.fold(event)
             else:
                 self._forget()
 
     def _keep_cache(self, transaction: Transaction) -> None:
-        since = self.state.seq - self._cached_at
+        since = self.state.seq - self.state.cached
         if since < max(EVENTS_PER_CACHE, self.state.seq // 100) or self.is_read_only:
             return
         transaction.begin(b"")
@@ -441,45 +425,37 @@ class EventLog:
             elif not sql.inspect(connection).has_table(events.name):
                 raise StoreError(f"{database.name} does not hold a tether run")
 
-    def take(self) -> list[_Job]:
-        """Wait for jobs; empty when there will be no more, or to let a forgotten log go."""
+    def work(self) -> bool:
+        """Commit what waits, or do what there is to do although nobody waits; False at the end."""
         with self._turn:
             if not self._waiting and not self._closed:
                 self._turn.wait(PROBE_SECONDS)
-            batch = [
-                self._waiting.popleft() for _ in range(min(len(self._waiting), JOBS_PER_COMMIT))
-            ]
-            return [job for job in batch if not job.gone]
+            count = min(len(self._waiting), JOBS_PER_COMMIT)
+            batch = [self._waiting.popleft() for _ in range(count)]
+            is_over = self._closed and not self._waiting
+        batch = [job for job in batch if not job.future.cancelled()]
+        has_chores = self.outbox or self._ghosts or not self.is_available
+        if batch or (has_chores and self.tampered is None):
+            self._run(batch)
+        if is_over:
+            self._leave()
+        return not is_over
 
-    def run(self, batch: list[_Job]) -> None:
+    def _run(self, batch: list[_Job]) -> None:
         """Commit a batch, and tell every caller what came of it."""
         self._busy_since = time.monotonic()
         outcomes = self._commit(batch)
-        with self._turn:  # so that no caller gives up between the commit and its answer
-            self._busy_since = 0.0
-            for job, (result, error, appended) in zip(batch, outcomes, strict=True):
-                if job.gone:
-                    self._ghosts += appended
-                elif error is not None:
-                    job.future.set_exception(error)
-                else:
-                    job.future.set_result(result)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the thread may end."""
         with self._turn:
-            return self._closed and not self._waiting
+            self._busy_since = 0.0
+        for job, (result, error, appended) in zip(batch, outcomes, strict=True):
+            if not job.future.set_running_or_notify_cancel():  # from here on nobody gives up
+                self._ghosts += appended
+            elif error is not None:
+                job.future.set_exception(error)
+            else:
+                job.future.set_result(result)
 
-    @property
-    def has_chores(self) -> bool:
-        """Whether there is something to do although nobody waits."""
-        if self.tampered is not None:
-            return False
-        waits = self.outbox is not None and bool(self.outbox.first(1))
-        return waits or bool(self._ghosts) or not self.is_available
-
-    def leave(self) -> None:
+    def _leave(self) -> None:
         """Close the writer's own connection."""
         if self._connection is not None:
             with suppress(Exception):
@@ -495,9 +471,9 @@ class EventLog:
                 self.is_available = True
                 return outcomes
             except BaseException as error:
-                if self._is_ahead:
+                if self.is_ahead:
                     self._forget()
-                self.leave()
+                self._leave()
                 cause = error.__cause__
                 if cause is not None and is_retried(cause) and time.monotonic() < until:
                     continue
@@ -525,7 +501,7 @@ class EventLog:
             outcomes = [self._do(transaction, job.work, job.mark) for job in batch]
             self._keep_cache(transaction)
             transaction.flush()
-        self._ghosts, self._is_ahead = [], False
+        self._ghosts, self.is_ahead = [], False
         if self.outbox is not None:
             self.outbox.remove(waited)
         return outcomes
@@ -549,26 +525,18 @@ class EventLog:
 
     def _hand_over(self, transaction: Transaction, waiting: Waiting) -> None:
         """Deliver what waited in the outbox, unless it was delivered before."""
-        deliver = self._deliver
-        if deliver is None or transaction.find([waiting.mark]):
+        if transaction.find([waiting.mark]):
             return
-
-        def job(t: Transaction) -> None:
-            deliver(t, waiting.kind, *unpack(waiting.body))
-
-        _, error, _ = self._do(transaction, job, waiting.mark)
+        given = waiting.kind, *unpack(waiting.body)
+        _, error, _ = self._do(transaction, lambda t: self._deliver(t, *given), waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
 
-    def _give_up(self, job: _Job, limit: float) -> None:
+    def _give_up(self, limit: float) -> None:
         with self._turn:
-            if job.future.done():
-                return
-            job.gone = True
             is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
             if is_stuck and self._connection is not None:
                 self.database.interrupt(self._connection)
-            self._turn.notify()
         raise StoreError(
             f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
             f"stored; repeat the call when the store is available again"
@@ -587,11 +555,5 @@ def is_cached(event: Event, content: bytes) -> bool:
 
 def _write(reference: weakref.ref[EventLog]) -> None:
     """The writer thread; it ends when the log is closed or forgotten."""
-    while (log := reference()) is not None:
-        batch = log.take()
-        if batch or log.has_chores:
-            log.run(batch)
-        if log.is_over:
-            log.leave()
-            return
-        del log, batch
+    while (log := reference()) is not None and log.work():
+        del log

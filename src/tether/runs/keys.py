@@ -57,18 +57,6 @@ def as_bytes(key: str | bytes | int) -> bytes:
     return key
 
 
-def pack_keys(keys: list[bytes]) -> dict[str, NDArray[Any]]:
-    """Keys as columns of an event."""
-    ends = np.cumsum([len(key) for key in keys], dtype=np.int64)
-    return {"key_end": ends, "key": np.frombuffer(b"".join(keys), np.uint8)}
-
-
-def unpack_keys(columns: dict[str, NDArray[Any]]) -> list[bytes]:
-    """Undo `pack_keys`."""
-    content, ends = columns["key"].tobytes(), columns["key_end"].tolist()
-    return [content[start:end] for start, end in zip([0, *ends][:-1], ends, strict=True)]
-
-
 def hashed_positions(
     keys: Iterable[bytes], salt: bytes, purpose: bytes = b""
 ) -> NDArray[np.uint64]:
@@ -136,7 +124,7 @@ def claims_of(
     if state.given.kind != RELEASE:
         keys = enumerate(columns.get("key", ()), first)
         return {action_name(str(key)): row.to_bytes(8, "little") for row, key in keys}
-    listed = unpack_keys(columns)
+    listed = columns["key"].tolist()
     last = last_rows(index, listed)
     last[np.arange(len(listed)), columns["arm"]] = first + np.arange(len(listed))
     content = last.astype("<i8").tobytes()

@@ -17,11 +17,13 @@ from tether.runs.errors import StoreError
 
 OUTBOX_MARK = b"outbox"
 """How the marks of events begin that were delivered from an outbox."""
-_CREATE = """
+_OPEN = """
+PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; BEGIN EXCLUSIVE;
 CREATE TABLE IF NOT EXISTS waiting (
     number INTEGER PRIMARY KEY AUTOINCREMENT, mark BLOB NOT NULL, kind TEXT NOT NULL,
     body BLOB NOT NULL
-)"""
+);
+COMMIT"""
 
 
 class Waiting(NamedTuple):
@@ -44,16 +46,12 @@ class Outbox:
         self._lock = threading.Lock()
         try:
             self._connection = sqlite3.connect(
-                ":memory:" if path is None else str(path),
+                ":memory:" if path is None else path,
                 timeout=1.0,
                 check_same_thread=False,
                 isolation_level=None,
             )
-            self._connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
-            self._connection.execute("PRAGMA synchronous=FULL")
-            self._connection.execute("BEGIN EXCLUSIVE")
-            self._connection.execute(_CREATE)
-            self._connection.execute("COMMIT")
+            self._connection.executescript(_OPEN)
             query = "SELECT number, mark, kind, body FROM waiting ORDER BY number"
             self._waiting = [Waiting(*row) for row in self._connection.execute(query)]
         except sqlite3.Error as error:

@@ -27,9 +27,7 @@ from tether.runs.keys import (
     is_routed,
     key_name,
     last_rows,
-    pack_keys,
     standing_rows,
-    unpack_keys,
 )
 from tether.runs.outbox import Outbox
 from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
@@ -191,7 +189,7 @@ class Release(Run):
         single, listed = _listed(keys)
         names = list(dict.fromkeys(listed))
         try:
-            found = self._call("assign", {}, pack_keys(names))
+            found = self._call("assign", {}, {"key": np.array(names, dtype=object)})
         except TamperedError:  # a store that is not as it was written is not obeyed
             found = None
         if found is None:
@@ -264,9 +262,8 @@ class Release(Run):
         step = None if step is None else validate.integer("step", step, 1)
         columns = named_losses(losses, self.settings.limits, len(listed), of="keys")
         header = {"step": step, "keep_first": keep_first}
-        found: int | None = self._call(
-            "observe", header, {"arm": arms, **pack_keys(listed), **columns}
-        )
+        held = {"arm": arms, "key": np.array(listed, dtype=object), **columns}
+        found: int | None = self._call("observe", header, held)
         if found is None:
             return int(sum((~np.isnan(values)).sum() for values in columns.values()))
         return found
@@ -329,12 +326,12 @@ class Release(Run):
         self.begin_if_due(t)
         state, index = t.state, t.find([key_name(key) for key in keys])
         columns = assigned(state, keys, index, outage=outage)
+        columns["key"] = np.array(keys, dtype=object)
         fresh = np.flatnonzero(columns["before"] < state.units[-1].before)
         for start in range(0, len(fresh), ROWS_PER_EVENT):
             chosen = fresh[start : start + ROWS_PER_EVENT]
             part = {name: each[chosen] for name, each in columns.items()}
-            part |= pack_keys([keys[k] for k in chosen.tolist()])
-            header = {"unit": len(state.units), "first": state.rows.size, "outage": outage}
+            header = {"first": state.rows.size, "outage": outage}
             t.append("rows", pack(header, **part), claims_of(state, header, part, index))
         arms = dict(zip(keys, columns["arm"].tolist(), strict=True))
         return arms, {keys[k] for k in fresh.tolist()}
@@ -370,7 +367,7 @@ class Release(Run):
     def _carry_out(
         self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
     ) -> Any:
-        keys = unpack_keys(columns)
+        keys = columns["key"].tolist()
         if kind == "assign":
             return self.assign_in(t, keys, "outage" in header)[0]
         how = header["step"], header["keep_first"]

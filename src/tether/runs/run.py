@@ -19,7 +19,7 @@ from tether.runs.history import History, read_history
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
 from tether.runs.settings import Settings
-from tether.runs.state import LOSS, REWARD, State
+from tether.runs.state import LOSS, REWARD
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
@@ -143,12 +143,7 @@ class Run:
         reason, actor : str
             As for `halt`.
         """
-
-        def check(state: State) -> None:
-            if state.standing is None:
-                raise ValueError("no alarm stands: there is nothing to resume from")
-
-        self.append_act("resume", reason, actor, check)
+        self.append_act("resume", reason, actor)
 
     def tighten(self, reason: str, *, actor: str | None = None, **changes: float) -> None:
         """Tolerate less from now on: a smaller guardrail, growth or outcome deadline.
@@ -160,12 +155,7 @@ class Run:
         **changes : float
             Guardrails by name, `growth` or `outcome_deadline`. Loosening is refused.
         """
-
-        def check(state: State) -> None:
-            if state.given.tightened(**changes) == state.given:  # the stop would begin anew
-                raise ValueError(f"changes must make something tighter, got {changes}")
-
-        self.append_act("tighten", reason, actor, check, changes=changes)
+        self.append_act("tighten", reason, actor, changes=changes)
 
     def retire(self, number: int, reason: str, *, actor: str | None = None) -> None:
         """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
@@ -181,12 +171,7 @@ class Run:
         actor : str, optional
             Who does it; by default the name of the operating system's user.
         """
-
-        def check(state: State) -> None:
-            if not 1 <= number <= len(state.units) or state.units[number - 1].policy is None:
-                raise ValueError(f"number must be that of a round with a policy, got {number!r}")
-
-        self.append_act("retire", reason, actor, check, subject=str(number))
+        self.append_act("retire", reason, actor, subject=str(number))
 
     def verify(self, key: PublicKey | None = None) -> list[str]:
         """Replay everything and compare; what is wrong, in words.
@@ -231,20 +216,12 @@ class Run:
 
     # ---- shared with the two kinds ------------------------------------------------------------
 
-    def append_act(
-        self,
-        act: str,
-        reason: str,
-        actor: str | None = None,
-        check: Callable[[State], None] | None = None,
-        **more: Any,
-    ) -> None:
-        """Store what a person did and why, unless `check` refuses it."""
+    def append_act(self, act: str, reason: str, actor: str | None = None, **more: Any) -> None:
+        """Store what a person did and why, unless it cannot be done now."""
         header = {**act_header(act, reason, actor), **more}
 
         def job(t: Transaction) -> None:
-            if check is not None:
-                check(t.state)
+            t.state.check_act(header)
             t.append("act", pack(header))
 
         self.submit(job)

@@ -19,7 +19,7 @@ from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.records import decode, to_plain
 from tether.runs.body import pack, unpack
 from tether.runs.settings import Settings
-from tether.runs.watch import Shift, Stop
+from tether.runs.watch import Shift, Stop, bets_of
 
 if TYPE_CHECKING:
     from tether.runs.event_log import Event
@@ -100,21 +100,19 @@ class Act:
 class Columns:
     """Columns of equal length that grow at the end."""
 
-    def __init__(self, **types: str) -> None:
-        self._types = types
-        self._stored = {name: np.empty(0, kind) for name, kind in types.items()}
-        self.size = 0
+    def __init__(self, stored: dict[str, NDArray[Any]]) -> None:
+        self._stored = stored
+        self.size = len(next(iter(stored.values()), ()))
 
     def extend(self, count: int, **values: Any) -> slice:
         """Add rows; columns that are not given are 0, or NaN."""
         end = self.size + count
-        for name, kind in self._types.items():
-            stored = self._stored[name]
+        for name, stored in self._stored.items():
             if end > len(stored):
                 grown = np.empty(max(1024, 2 * end), stored.dtype)
                 grown[: self.size] = stored[: self.size]
                 self._stored[name] = stored = grown
-            empty = math.nan if np.dtype(kind).kind == "f" else 0
+            empty = math.nan if stored.dtype.kind == "f" else 0
             stored[self.size : end] = values.get(name, empty)
         new, self.size = slice(self.size, end), end
         return new
@@ -124,43 +122,39 @@ class Columns:
 
     def copy(self) -> Columns:
         """The same rows, to which none are added."""
-        other = Columns(**self._types)
-        other.load(self.dump())
-        return other
+        return Columns({name: column.copy() for name, column in self.dump().items()})
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """All columns."""
-        return {name: self[name] for name in self._types}
-
-    def load(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Undo `dump`."""
-        self._stored = {name: np.array(columns[name]) for name in self._types}
-        self.size = len(next(iter(self._stored.values())))
+        return {name: self[name] for name in self._stored}
 
 
+@dataclass(eq=False)
 class State:
     """The state of a run; only `fold` changes it."""
 
-    def __init__(self) -> None:
-        self.seq, self.head = 0, NO_HEAD  # the last event, and its hash
-        self.settings: Settings | None = None
-        self.original: Settings | None = None  # before anything was tightened
-        self.tightened = 0  # the event that tightened it last
-        self.units: list[Unit] = []
-        self.policies: dict[str, dict[str, Any]] = {}
-        self.alarms: list[Alarm] = []
-        self.acts: list[Act] = []
-        self.standing: int | None = None
-        self.cleared = 0
-        self.now, self.offset = 0, 0  # the time of the run, and what it adds to the clocks
-        self.raises: tuple[str, str] | None = None
-        self.rows = Columns(**ROWS)
-        self.stop = Stop()
-        self.quiet: dict[str, list[int]] = {}  # rows and time when each loss last arrived
-        self.shift = Shift()
-        self.formats: dict[str, Any] | None = None
-        self.looks: list[tuple[str, int]] = []  # calibrations: of which policy, on how many rows
-        self.waited: dict[int, int] = {}  # rows that were in an outbox: their first id, and row
+    seq: int = 0  # the last event
+    settings: Settings | None = None
+    original: Settings | None = None  # before anything was tightened
+    tightened: int = 0  # the event that tightened it last
+    units: list[Unit] = field(default_factory=list)
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    alarms: list[Alarm] = field(default_factory=list)
+    acts: list[Act] = field(default_factory=list)
+    standing: int | None = None
+    cleared: int = 0
+    cached: int = 0  # the event that vouches for the last cache
+    now: int = 0  # the time of the run
+    offset: int = 0  # what it adds to the clocks
+    raises: tuple[str, str] | None = None
+    quiet: dict[str, list[int]] = field(default_factory=dict)  # rows and time of each last loss
+    formats: dict[str, Any] | None = None
+    looks: list[tuple[str, int]] = field(default_factory=list)  # of which policy, on how many rows
+    waited: dict[int, int] = field(default_factory=dict)  # rows of an outbox: first id, and row
+    stop: Stop = field(default_factory=Stop)
+    shift: Shift = field(default_factory=Shift)
+    head: bytes = field(default=NO_HEAD, init=False)  # the hash of the last event
+    rows: Columns = field(default_factory=lambda: Columns({}), init=False)
 
     # ---- what is asked of it ------------------------------------------------------------------
 
@@ -246,8 +240,18 @@ class State:
 
     def next_unit(self, level: float, decision: dict[str, Any], **more: Any) -> dict[str, Any]:
         """The header of the event with which the next unit begins."""
-        counts = {"number": len(self.units) + 1, "before": self.rows.size, "cleared": self.cleared}
-        return {**counts, "level": float(level), "decision": decision, **more}
+        number = len(self.units) + 1
+        return {"number": number, "level": float(level), "decision": decision, **more}
+
+    def check_act(self, header: dict[str, Any]) -> None:
+        """Refuse what cannot be done now: before an act is stored, and again when it is folded."""
+        act, subject = header["act"], header.get("subject")
+        if act == "resume" and self.standing is None:
+            raise ValueError("no alarm stands: there is nothing to resume from")
+        if act == "tighten" and self.given.tightened(**header["changes"]) == self.given:
+            raise ValueError(f"changes must make something tighter, got {header['changes']}")
+        if act == "retire" and subject not in {str(u.number) for u in self.units if u.policy}:
+            raise ValueError(f"number must be that of a round with a policy, got {subject}")
 
     def kept(self, rows: slice, arm: int | None = None) -> Integers:
         """The rows of a slice that were not withdrawn, of one arm."""
@@ -265,7 +269,9 @@ class State:
             if self.settings is None and event.kind != "settings":
                 raise ValueError("the first event has to be the settings")
             getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
-        elif event.kind not in (CACHED, "scores", "draws"):
+        elif event.kind == CACHED:
+            self.cached = event.seq
+        elif event.kind not in ("scores", "draws"):
             raise ValueError(f"{event.kind!r} is not a kind of event")
         self.seq, self.head = event.seq, event.head
 
@@ -300,7 +306,9 @@ class State:
         if self.settings is not None:
             raise ValueError("the settings are fixed by the first event")
         self.settings = self.original = Settings.from_dict(header)
-        self.rows = _rows_of(self.settings)
+        scores = {"context_score": "f8"} if self.settings.watches_contexts else {}
+        kinds = {**ROWS, **{LOSS + name: "f8" for name in self.settings.limits}, **scores}
+        self.rows = Columns({name: np.empty(0, kind) for name, kind in kinds.items()})
         self._end_silence()
         self.stop.restart(self)
 
@@ -309,13 +317,8 @@ class State:
 
     def _fold_round(self, event: Event, header: dict[str, Any], _: Any) -> None:
         times = {"begun": event.at, "since": self.now, "event": event.seq}
-        unit = Unit(**{"seen": event.seq - 1} | header | times)
-        if unit.number != len(self.units) + 1 or unit.before != self.rows.size:
-            raise ValueError(f"unit {unit.number} does not follow unit {len(self.units)}")
-        if unit.cleared != self.cleared:
-            raise ValueError(
-                f"unit {unit.number} counts {unit.cleared} cleared alarms, not {self.cleared}"
-            )
+        counts = {"number": len(self.units) + 1, "before": self.rows.size, "cleared": self.cleared}
+        unit = Unit(**{"seen": event.seq - 1} | header | counts | times)
         self.units.append(unit)
         self._end_silence()
         if "looked" in unit.decision:
@@ -324,10 +327,8 @@ class State:
         self._look()
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
-        if header["unit"] != len(self.units):
-            raise ValueError(f"rows of unit {header['unit']} in unit {len(self.units)}")
         known = {name: columns[name] for name in GIVEN & columns.keys()}
-        new = self.rows.extend(len(columns["arm"]), unit=header["unit"], at=self.now, **known)
+        new = self.rows.extend(len(columns["arm"]), unit=len(self.units), at=self.now, **known)
         self.formats = header.get("formats")
         if "waited" in header:
             self.waited[header["waited"]] = new.start
@@ -364,6 +365,7 @@ class State:
         self.raises = None
 
     def _fold_act(self, event: Event, header: dict[str, Any], _: Any) -> None:
+        self.check_act(header)
         words = header["act"], header["reason"], header["actor"]
         act = Act(len(self.acts) + 1, *words, event.at, header.get("subject"))
         self.acts.append(act)
@@ -412,35 +414,17 @@ class State:
 
     def dump(self) -> bytes:
         """Everything as bytes; the same state gives the same bytes."""
-        header = {name: to_plain(getattr(self, name)) for name in HELD}
         columns = {f"rows/{name}": column for name, column in self.rows.dump().items()}
-        columns["sums"] = self.stop.sums
-        columns["head"] = np.frombuffer(self.head, np.uint8)
-        return pack({**header, "shift": self.shift.start, "stop": self.stop.numbers()}, **columns)
+        head = np.frombuffer(self.head, np.uint8)
+        return pack({"state": to_plain(self)}, head=head, sums=self.stop.sums, **columns)
 
-    def load(self, content: bytes) -> None:
+    @classmethod
+    def load(cls, content: bytes) -> State:
         """Undo `dump`."""
         header, columns = unpack(content)
-        for name, kind in HELD.items():
-            setattr(self, name, decode(kind, header[name], name))
-        if self.settings is not None:
-            self.rows = _rows_of(self.settings)
-            self.rows.load({name.removeprefix("rows/"): each for name, each in columns.items()})
-            self.stop.load(self.settings, header["stop"], columns["sums"])
-        self.head, self.shift = columns["head"].tobytes(), Shift(header["shift"])
-
-
-def _rows_of(settings: Settings) -> Columns:
-    """No rows yet, with a column for every loss."""
-    scores = {"context_score": "f8"} if settings.watches_contexts else {}
-    return Columns(**ROWS, **{LOSS + name: "f8" for name in settings.limits}, **scores)
-
-
-HELD = {
-    **{"seq": int, "settings": Settings | None, "original": Settings | None, "tightened": int},
-    **{"units": list[Unit], "policies": dict[str, Any], "alarms": list[Alarm], "acts": list[Act]},
-    **{"standing": int | None, "cleared": int, "now": int, "offset": int},
-    **{"raises": tuple[str, str] | None, "quiet": dict[str, list[int]], "formats": Any},
-    **{"looks": list[tuple[str, int]], "waited": dict[int, int]},
-}
-"""The plain attributes of a state, which a dump has in its header."""
+        state: State = decode(cls, header["state"], "state")
+        state.head, state.stop.bets = columns.pop("head").tobytes(), bets_of(state.given)
+        state.stop.sums = np.array(columns.pop("sums"))
+        held = {name.removeprefix("rows/"): np.array(each) for name, each in columns.items()}
+        state.rows = Columns(held)
+        return state

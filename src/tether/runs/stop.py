@@ -54,11 +54,10 @@ def relative_log_factors(
     finish: bool = False,
 ) -> Floats:
     """The same for a relative guardrail, from rows of one step; 0 if who answers was certain."""
-    lowest, highest = np.min(coin), np.max(coin)
-    if not len(losses) or lowest <= 0 or highest >= 1:
+    if not len(losses) or np.min(coin) <= 0 or np.max(coin) >= 1:
         return np.zeros(len(STAKES))
     excess = np.where(is_new, losses / coin, -(1 + ratio) * losses / (1 - coin)) - delta
-    least = delta - 1 / lowest if finish else delta + (1 + ratio) / (1 - highest)
+    least = delta - 1 / np.min(coin) if finish else delta + (1 + ratio) / (1 - np.max(coin))
     return np.asarray(np.log1p(STAKES * excess / least).sum(axis=1))
 
 

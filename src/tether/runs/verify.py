@@ -37,7 +37,7 @@ from tether.runs.event_log import (
     read_events,
     state_digest,
 )
-from tether.runs.keys import Index, assigned, claims_of, unpack_keys
+from tether.runs.keys import Index, assigned, claims_of
 from tether.runs.log_rows import Contents
 from tether.runs.settings import RELEASE
 from tether.runs.state import CACHED, LOSS, REWARD, State
@@ -248,7 +248,7 @@ def _check_keys(
     state: State, header: dict[str, Any], columns: dict[str, Any], index: Index
 ) -> Iterator[str]:
     """The rows of a release: which system answered each key, and what was known of it."""
-    keys = unpack_keys(columns)
+    keys = columns["key"].tolist()
     expected = assigned(state, keys, index, outage=header["outage"])
     wrong = {name for name, values in expected.items() if (columns[name] != values).any()}
     if "position" in wrong:

@@ -16,6 +16,7 @@ as is tolerated, but at most the middle between that and the bound.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,6 @@ from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, r
 if TYPE_CHECKING:
     from tether.runs.state import State, Unit
 
-FRESH, RETURNING = 0, 1
-"""Bets on rows that are judged at once, and on rows that are judged when their step is over."""
 NEVER = 2**31 - 1
 REFERENCE_CONTEXTS = 500
 """How many contexts serve as the reference of a shift."""
@@ -48,40 +47,43 @@ class Bet(NamedTuple):
     silence: float
 
 
+@dataclass(eq=False)
 class Stop:
-    """Sums of log factors since the last restart: steps × bets × kinds × stakes."""
+    """Sums of log factors since the last restart: steps × bets × stakes.
 
-    def __init__(self) -> None:
-        self.first = 1  # the unit with which the bets began
-        self.from_row = self.counted = 0  # they run over these rows
-        self.failures: dict[str, int] = {}
-        self.overdue_before = 0  # rows before this one have been looked at
-        self._touched = NEVER  # the first step, counted from `first`, whose end must be tried
-        self._bets: list[Bet] = []
-        self.sums = self._no_sums(0)
+    Rows of keys that return have no part in them before their step is over.
+    """
+
+    first: int = 1  # the unit with which the bets began
+    from_row: int = 0
+    counted: int = 0  # they run over the rows between these two
+    overdue_before: int = 0  # rows before this one have been looked at
+    touched: int = NEVER  # the first step, counted from `first`, whose end must be tried
+    failures: dict[str, int] = field(default_factory=dict)
+    bets: list[Bet] = field(default_factory=list, init=False)
+    sums: Floats = field(default_factory=lambda: np.zeros((0, 0, len(STAKES))), init=False)
 
     def restart(self, state: State) -> None:
         """Begin anew with the next row: when a run begins, goes on after an alarm, or is tightened.
 
         Rows so far do not count any more.
         """
-        self._bets = _bets(state.given)
+        self.bets = bets_of(state.given)
         self.failures = dict.fromkeys(state.given.limits, 0)
-        self.first, self._touched = max(len(state.units), 1), NEVER
-        self.sums = self._no_sums(min(len(state.units), 1))
+        self.first, self.touched = max(len(state.units), 1), NEVER
+        self.sums = np.zeros((min(len(state.units), 1), len(self.bets), len(STAKES)))
         self.from_row = self.counted = state.rows.size
 
     def begin_unit(self, state: State, unit: Unit) -> None:
-        """One more step; the returning keys of the last one are judged now."""
+        """One more step; the keys that returned in the last one are judged now."""
         if len(self.sums):
             self._count(state, unit.before)
             rows = self._rows_of(state, unit.number - 1)
-            for place, bet in enumerate(self._bets):
-                if bet.limit.is_relative:
-                    losses = self._losses(state, bet, rows)
-                    self.sums[-1, place] = self._factors(state, bet, rows, losses)
-            self._touched = min(self._touched, len(self.sums) - 1)
-        self.sums = np.concatenate((self.sums, self._no_sums(1)))
+            for place, bet in enumerate(self.bets):
+                losses = self._losses(state, bet, rows)
+                self.sums[-1, place] = self._factors(state, bet, rows, losses)
+            self.touched = min(self.touched, len(self.sums) - 1)
+        self.sums = np.append(self.sums, np.zeros((1, *self.sums.shape[1:])), axis=0)
 
     def add_losses(self, state: State, name: str, rows: Integers) -> None:
         """Losses that were not known before, and are stored by now."""
@@ -90,10 +92,10 @@ class Stop:
             return
         before = rows[rows < self.counted]
         is_new, limit = state.rows["arm"][rows] > 0, state.given.limits[name]
-        for place, bet in enumerate(self._bets):
+        for place, bet in enumerate(self.bets):
             if bet.name == name:
-                self._move(state, place, before, math.nan, -1)
-                self._move(state, place, before, self._losses(state, bet, before), +1)
+                self._move(state, place, before, -1, math.nan)
+                self._move(state, place, before, +1)
                 failed = is_new & (self._losses(state, bet, rows) > bet.level)
         if is_new.any():
             at = state.rows["at"]
@@ -101,13 +103,13 @@ class Stop:
         self.failures[name] += int(failed.sum())
         if failed.any() or limit.is_relative:
             earliest = int(state.rows["unit"][rows].min()) - self.first
-            self._touched = min(self._touched, earliest)
+            self.touched = min(self.touched, earliest)
 
     def withdraw(self, state: State, rows: Integers) -> None:
         """Rows that do not count."""
         rows = rows[(rows >= self.from_row) & (rows < self.counted)]
-        for place, bet in enumerate(self._bets):
-            self._move(state, place, rows, self._losses(state, bet, rows), -1)
+        for place in range(len(self.bets)):
+            self._move(state, place, rows, -1)
 
     def shown(self, state: State, now: int) -> tuple[str, str] | None:
         """The alarm that the bets raise, if any; only ends of steps that changed are tried."""
@@ -115,12 +117,12 @@ class Stop:
         if settings.stop is None or not len(self.sums):
             return None
         self._count_silence(state, now)
-        touched, self._touched = self._touched, NEVER
+        touched, self.touched = self.touched, NEVER
         if touched >= len(self.sums) or max(self.failures.values()) < FEWEST_FAILURES:
             return None
-        limit = math.log(len(self._bets) / settings.stop)
+        limit = math.log(len(self.bets) / settings.stop)
         for end in range(touched + 1, len(self.sums) + 1):
-            wealth = [self._log_wealth(place, end) for place in range(len(self._bets))]
+            wealth = [self._log_wealth(place, end) for place in range(len(self.bets))]
             if np.logaddexp.reduce(wealth) >= limit:
                 return "stop", self._in_words(state, int(np.argmax(wealth)))
         return None
@@ -128,9 +130,11 @@ class Stop:
     def is_finished(self, state: State) -> bool:
         """Whether it is shown, when a step ends, that no relative guardrail is exceeded."""
         wealth, numbers = list[float](), range(self.first, len(state.units) + 1)
-        for bet in self._bets:
+        for bet in self.bets:
             if bet.limit.is_relative and numbers:
-                sums = [self._finish(state, bet, self._rows_of(state, each)) for each in numbers]
+                steps = [self._rows_of(state, each) for each in numbers]
+                given = ((rows, self._losses(state, bet, rows)) for rows in steps)
+                sums = [self._factors(state, bet, *each, finish=True) for each in given]
                 wealth.append(log_wealth(np.array(sums)))
         return bool(wealth) and min(wealth) >= math.log(1 / (state.given.stop or 0.05))
 
@@ -142,92 +146,74 @@ class Stop:
             return
         rows = np.arange(self.counted, until)
         rows = rows[~state.rows["withdrawn"][rows]]
-        for place, bet in enumerate(self._bets):
-            self._move(state, place, rows, self._losses(state, bet, rows), +1)
+        for place in range(len(self.bets)):
+            self._move(state, place, rows, +1)
         self.counted = until
 
     def _move(
-        self, state: State, place: int, rows: Integers, given: float | Floats, sign: int
+        self, state: State, place: int, rows: Integers, sign: int, loss: float | None = None
     ) -> None:
-        """Add or take off the factors of rows with these losses; NaN is not known."""
-        losses = np.broadcast_to(given, rows.shape)
-        if state.given.kind == RELEASE:  # not those of an outage, or while an alarm stood
-            counts = state.rows["calibration"][rows]
-            rows, losses = rows[counts], losses[counts]
+        """Add or take off the factors of rows, with their losses or with this one; NaN: unknown."""
+        rows, bet = self._bet_on(state, rows), self.bets[place]
+        losses = self._losses(state, bet, rows) if loss is None else np.full(len(rows), loss)
         units = state.rows["unit"][rows]
         for number in np.unique(units).tolist():
             mine = units == number
-            factors = self._factors(state, self._bets[place], rows[mine], losses[mine])
+            factors = self._factors(state, bet, rows[mine], losses[mine])
             self.sums[number - self.first, place] += sign * factors
 
-    def _factors(self, state: State, bet: Bet, rows: Integers, losses: Floats) -> Floats:
-        """The sums of log factors of rows of one step; an unknown loss is the most harmless."""
-        is_new = state.rows["arm"][rows] > 0
-        found = np.zeros((RETURNING + 1, len(STAKES)))
+    def _factors(
+        self, state: State, bet: Bet, rows: Integers, losses: Floats, *, finish: bool = False
+    ) -> Floats:
+        """The sums of log factors of rows of one step; an unknown loss is the most harmless.
+
+        Those of the finish are from all rows of a step, of the contrary bets.
+        """
+        found = np.zeros(len(STAKES))
         if not len(rows):
             return found
-        if bet.limit.is_relative:
-            filled = self._filled(bet, rows, losses, ~is_new)
-            returns, share, part = self._coins(state, rows)
-            for kind, mine, coin in ((FRESH, ~returns, share), (RETURNING, returns, part)):
-                rule = coin, bet.limit.delta / bet.limit.bound, bet.limit.ratio
-                found[kind] = relative_log_factors(filled[mine], is_new[mine], *rule)
-            return found
-        filled = self._filled(bet, rows, losses, np.zeros(len(rows), bool))
-        returns = (state.rows["known"][rows] & SEEN_BY_NEW) > 0
-        found[FRESH] = log_factors(filled[is_new & ~returns], bet.level)
-        found[RETURNING] = log_factors(filled[is_new & returns], bet.level)
+        number, is_new = int(state.rows["unit"][rows[0]]), state.rows["arm"][rows] > 0
+        is_over, known = finish or number < len(state.units), state.rows["known"][rows]
+        if not bet.limit.is_relative:
+            filled = self._filled(bet, rows, losses, np.zeros(len(rows), bool))
+            judged = is_new & (is_over | (known & SEEN_BY_NEW == 0))
+            return log_factors(filled[judged], bet.level)
+        filled = self._filled(bet, rows, losses, is_new == finish)
+        returns, share = (known > 0) & state.given.sticky, state.units[number - 1].level
+        coin = np.where(returns, self._returned(state, number) if is_over else 0.0, share)
+        rule = bet.limit.delta / bet.limit.bound, bet.limit.ratio
+        for mine in (returns | True,) if finish else (returns, ~returns):
+            found += relative_log_factors(
+                filled[mine], is_new[mine], coin[mine], *rule, finish=finish
+            )
         return found
 
-    def _finish(self, state: State, bet: Bet, rows: Integers) -> Floats:
-        """The sums of log factors of the contrary bets, from all rows of one step."""
-        if not len(rows):
-            return np.zeros(len(STAKES))
-        is_new = state.rows["arm"][rows] > 0
-        filled = self._filled(bet, rows, self._losses(state, bet, rows), is_new)
-        returns, share, part = self._coins(state, rows, is_over=True)
-        coin = np.where(returns, part, share)
-        rule = coin, bet.limit.delta / bet.limit.bound, bet.limit.ratio
-        return relative_log_factors(filled, is_new, *rule, finish=True)
+    def _bet_on(self, state: State, rows: Integers) -> Integers:
+        """Of a release without the rows of an outage, or taken while an alarm stood."""
+        return rows[state.rows["calibration"][rows]] if state.given.kind == RELEASE else rows
 
     def _rows_of(self, state: State, number: int) -> Integers:
-        """The rows of a step that are bet on, for a release."""
+        """The rows of a step that are bet on."""
         rows = state.kept(state.of_unit(number))
-        mine = (rows >= self.from_row) & state.rows["calibration"][rows]
-        return np.asarray(rows[mine])
+        return self._bet_on(state, rows[rows >= self.from_row])
 
     def _filled(self, bet: Bet, rows: Integers, losses: Floats, waiting: Booleans) -> Floats:
         """The losses, and for those that are not known what they count as."""
         unknown = np.where(rows < self.overdue_before, bet.silence, waiting)
         return np.where(np.isnan(losses), unknown, losses)
 
-    def _coins(
-        self, state: State, rows: Integers, is_over: bool = False
-    ) -> tuple[Booleans, float, float]:
-        """Which rows of a step are of keys that return, and the new system's part of both kinds.
-
-        Of new keys that is the share; of those that return, once the step is over, the part of them
-        that it had. Before, 0: they are not judged.
-        """
-        number = int(state.rows["unit"][rows[0]])
-        share, part = state.units[number - 1].level, 0.0
-        if not state.given.sticky or state.given.kind != RELEASE:
-            return np.zeros(len(rows), bool), share, part
-        if is_over or number < len(state.units):
-            step = state.of_unit(number)  # withdrawn rows too: nothing changes it any more
-            mine = slice(max(step.start, self.from_row), step.stop)
-            returning = (state.rows["known"][mine] > 0) & state.rows["calibration"][mine]
-            part = float(state.rows["arm"][mine][returning].mean()) if returning.any() else 0.0
-        return np.asarray(state.rows["known"][rows] > 0), share, part
+    def _returned(self, state: State, number: int) -> float:
+        """The new system's part of the keys that returned in a step that is over."""
+        step = state.of_unit(number)  # withdrawn rows too: nothing changes it any more
+        mine = slice(max(step.start, self.from_row), step.stop)
+        returning = (state.rows["known"][mine] > 0) & state.rows["calibration"][mine]
+        return float(state.rows["arm"][mine][returning].mean()) if returning.any() else 0.0
 
     def _losses(self, state: State, bet: Bet, rows: Integers) -> Floats:
         return np.asarray(state.loss(bet.name)[rows] / bet.limit.bound)
 
     def _log_wealth(self, place: int, end: int) -> float:
-        sums = self.sums[:end, place, FRESH] + self.sums[:end, place, RETURNING]
-        if end == len(self.sums):  # the present step: returning keys are not judged
-            sums[-1] = self.sums[-1, place, FRESH]
-        return log_wealth(sums)
+        return log_wealth(self.sums[:end, place])
 
     def _count_silence(self, state: State, now: int) -> None:
         """Count rows as silent whose outcome deadline has passed."""
@@ -241,19 +227,19 @@ class Stop:
             return
         self._count(state, until)
         rows = rows[~state.rows["withdrawn"][rows]]
-        for place, bet in enumerate(self._bets):
+        for place, bet in enumerate(self.bets):
             silent = rows[np.isnan(state.loss(bet.name)[rows])]
-            self._move(state, place, silent, math.nan, -1)
-            self._move(state, place, silent, bet.silence, +1)
+            self._move(state, place, silent, -1, math.nan)
+            self._move(state, place, silent, +1, bet.silence)
             silent = silent[state.rows["arm"][silent] > 0]
             earliest = state.rows["unit"][silent].min(initial=NEVER) - self.first
-            self._touched = min(self._touched, int(earliest))
+            self.touched = min(self.touched, int(earliest))
             if bet.silence:
                 self.failures[bet.name] += len(silent)
         self.overdue_before = until
 
     def _in_words(self, state: State, place: int) -> str:
-        bet, steps = self._bets[place], self.sums[:, place, : RETURNING + 1].sum(axis=1)
+        bet, steps = self.bets[place], self.sums[:, place]
         from_step = np.logaddexp.reduce(np.cumsum(steps[::-1], axis=0)[::-1], axis=1)
         since = self.first + int(np.argmax(from_step))  # where the evidence began to grow
         rows = slice(max(self.from_row, state.units[since - 1].before), state.rows.size)
@@ -277,24 +263,9 @@ class Stop:
         others = losses[known & ~is_new]
         return text + (f"; the old one {others.mean():.4g}" if len(others) else "")
 
-    # ---- the cache ----------------------------------------------------------------------------
 
-    def numbers(self) -> list[Any]:
-        """The state but for its sums."""
-        rows = self.from_row, self.counted, self.overdue_before
-        return [self.first, *rows, self.failures, self._touched]
-
-    def load(self, given: Settings, numbers: list[Any], sums: NDArray[Any]) -> None:
-        """Undo `numbers`."""
-        self._bets, self.sums = _bets(given), np.array(sums)
-        self.first, self.from_row, self.counted, self.overdue_before, *rest = numbers
-        self.failures, self._touched = rest
-
-    def _no_sums(self, steps: int) -> Floats:
-        return np.zeros((steps, len(self._bets), RETURNING + 1, len(STAKES)))
-
-
-def _bets(settings: Settings) -> list[Bet]:
+def bets_of(settings: Settings) -> list[Bet]:
+    """What is bet on, in a run with these settings."""
     found = []
     for name, limit in settings.limits.items():
         level = (limit.tolerated or limit.delta or 0.0) / limit.bound
@@ -305,15 +276,16 @@ def _bets(settings: Settings) -> list[Bet]:
     return found
 
 
+@dataclass(eq=False)
 class Shift:
     """Whether the scores of contexts since row `start` have shifted; the first are the reference.
 
     It follows from the scores alone, so a dump has only these.
     """
 
-    def __init__(self, start: int = 0) -> None:
-        self.start, self._seen = start, 0
-        self._monitor: ShiftMonitor | None = None
+    start: int = 0
+    _seen: int = field(default=0, init=False)
+    _monitor: ShiftMonitor | None = field(default=None, init=False)
 
     def shown(self, settings: Settings, scores: NDArray[Any]) -> tuple[str, str] | None:
         """The alarm that the scores of all rows raise, if any."""
