@@ -186,15 +186,15 @@ def _by_alpha(problem: Problem, log: Log) -> Calibration:
     result = _result("alpha", problem, log, measured, log_beta, log_betas, curves)
     for constraint in problem.constraints:
         each = result.losses[constraint.name]
-        risk = each.alpha if 1 < each.risk / each.alpha <= 1 + RISK_TOLERANCE else each.risk
-        if exists and not risk <= each.alpha:
+        if exists and not each.risk <= each.alpha * (1 + RISK_TOLERANCE):
             raise RuntimeError(
-                f"beta = exp({log_beta}) was found for {each.name!r} but its calibrated risk is "
-                f"{risk}, above alpha = {each.alpha}: this is a bug in tether, please report it"
+                f"the calibrated risk of {each.name!r} is {each.risk} at beta = exp({log_beta}), "
+                f"above alpha = {each.alpha}: this is a bug in tether, please report it"
             )
-        terms = make_terms(problem, constraint, log_beta, measured, moved)
-        promise = terms.total if exists else each.bound
-        result.losses[each.name] = replace(each, risk=risk, terms=terms, promise=promise)
+        each = replace(each, terms=make_terms(problem, constraint, log_beta, measured, moved))
+        if exists and each.terms is not None:
+            each = replace(each, risk=min(each.risk, each.alpha), promise=each.terms.total)
+        result.losses[each.name] = each
     return result
 
 
@@ -218,27 +218,21 @@ def _by_promise(
                 "from which the normalizing constant is known (tether.make_proposals makes them)"
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
-    weights = unbiased_weights(problem, "promise", error)
+    weights, rows = unbiased_weights(problem, "promise", error), len(problem.rows)
     uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
-    rest: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
-    rows = len(problem.rows)
-    chain, own = find_chain(weights, uniform, rows=rows, safe_risk=safe_risk, **rest)
+    given: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
+    chain, own = find_chain(weights, uniform, rows=rows, safe_risk=safe_risk, **given)
     found = replace(_proved("promise", problem, log, chain.log_beta, own, weights.t), chain=chain)
     for name, each in found.losses.items() if found.exists else ():
         # what the theorem says instead where the safe policy's risk is clearly above the level
-        clearly = each.safe_mean - 2 * each.safe_error > chain.levels[name]
-        promised = chain.risk_limit(name, each.safe_mean if clearly else 0.0)
-        found.losses[name] = replace(each, promise=min(each.bound, promised))
+        safe = each.safe_mean if each.is_clearly_above(chain.levels[name]) else 0.0
+        limit = min(each.bound, chain.risk_limit(name, safe))
+        found.losses[name] = replace(each, promise=limit)
     after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
-    if weights.log_high[after] - weights.log_low[after] <= LOOSE_BAND:
-        return found
-    return replace(
-        found,
-        warnings=(
-            "the proposals hardly determine the normalizing constant beyond this beta: with more "
-            "of them, of both policies, it may go further",
-        ),
-    )
+    if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
+        text = "the proposals hardly determine the normalizing constant beyond this beta: with more"
+        return replace(found, warnings=(f"{text} of them, of both policies, it may go further",))
+    return found
 
 
 def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) -> Calibration:
@@ -320,13 +314,12 @@ def _constraints(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
             f"from a frame, tether.make_log from policies and actions"
         )
-    names = list(log.loss_names)
+    names, constraints = list(log.loss_names), []
     for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(names):
             raise ValueError(f"{name} names the losses {list(value)}, but the log has {names}")
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
-    constraints = []
     for name in names:
         key = f"[{name!r}]" if len(names) > 1 or isinstance(targets, Mapping) else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
@@ -380,32 +373,23 @@ def _known_risks(
     stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(names, safe_risk)
     if odd := [name for name in stated if name not in names]:
         raise ValueError(f"safe_risk names the losses {odd}, but the log has {names}")
-    known = {}
-    for each in constraints:
-        if (value := stated.get(each.name)) is not None:
-            limits = {"above": 0.0, "below": each.alpha}
-            known[each.name] = validate.number("safe_risk", value, including=(0,), **limits)
-    return known
+    return {
+        each.name: validate.number("safe_risk", value, above=0, below=each.alpha, including=(0,))
+        for each in constraints
+        if (value := stated.get(each.name)) is not None
+    }
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
     """The family and the log beta of what a user calls beta: a number or a calibration."""
     if isinstance(beta, Calibration):
-        try:
-            chosen = find_family(beta.family if family is None else family)
-        except ValueError:
-            raise ValueError(
-                f"family must be given: {beta.family!r} is not a family of the package"
-            ) from None
+        chosen = find_family(beta.family if family is None else family)
         if chosen.name != beta.family:
             raise ValueError(
                 f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
             )
         return chosen, beta.log_beta
-    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
-        raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
-    if not beta >= 0:
-        raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
-    # math.log takes integers past the largest float too, and refuses zero.
-    log_beta = math.log(beta) if beta else -math.inf
-    return find_family("clip" if family is None else family), log_beta
+    value = validate.number("beta", beta, above=0, below=math.inf, including=(0, math.inf))
+    return find_family("clip" if family is None else family), math.log(
+        value
+    ) if value else -math.inf
