@@ -64,7 +64,7 @@ def test_a_log_refuses(changed, named):
 
 
 def test_a_frame_and_back():
-    mixed = {"log_mix": TAKEN, "log_mix_all": TABLE, "max_ratio": 2.0}
+    mixed = {"log_mix": TAKEN, "log_mix_all": TABLE}
     losses = {"harm": LOSS, "delay": LOSS + 1}
     log = make(**TABLES, loss=losses, context=np.arange(N), reward=SAFE, **mixed)
     named = {"loss": ["harm", "delay"], "context": "context", "reward": "reward"}
@@ -72,7 +72,6 @@ def test_a_frame_and_back():
     for name, column in log.rows.columns.items():
         np.testing.assert_array_equal(again.rows.columns[name], column)
     np.testing.assert_array_equal(again.context, log.context)
-    assert again.max_ratio == 2.0
 
 
 def test_contexts_of_a_frame_must_be_stated():

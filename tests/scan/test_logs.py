@@ -157,7 +157,7 @@ def test_columns_that_make_no_log_are_refused(tmp_path):
     for named, message in (
         ({}, "context must be stated"),
         ({"log_safe_all": "safe_lists"}, "log_optimized_all is missing"),
-        ({"safe_draws": two}, "go together"),
+        ({"safe_draws": two}, "optimized_draws is missing"),
         ({"safe_draws": one, "optimized_draws": one}, "safe_draws must name 2 columns"),
         ({"context": None, "loss": ["harm", "cost"]}, "no column 'harm', 'cost'"),
         ({"context": "ward"}, "context: there is no column 'ward'"),

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +19,25 @@ from tether._core import validate
 from tether._core.arrays import Floats
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, all_warnings, why_not_useful
-from tether.control.chain import draw_uniform, find_chain
+from tether.control.chain import Chain, draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
-from tether.control.engine import COARSE, Constraint, Measured, Problem, measure, search
+from tether.control.engine import (
+    COARSE,
+    Constraint,
+    Measured,
+    Problem,
+    Search,
+    measure,
+    search,
+)
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.gains import measure_gain
 from tether.control.kernels import ClipKernel
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
+
+if TYPE_CHECKING:
+    from tether.control.unbiased import Weights
 
 logger = logging.getLogger("tether.control")
 
@@ -139,168 +150,153 @@ def calibrate(
         raise ValueError(f"safe_risk goes with promise= alone, got {safe_risk!r} with {rule}=")
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
-    problem = pose(log, proposals, chosen, needed, blend, constraints)
-    if rule != "alpha":
-        _check_own_draws(problem, log, rule)
-    if confidence is not None:
-        found = _by_confidence(problem, log, confidence, looks)
-    elif rule == "promise":
-        known = _known_risks(safe_risk, constraints)
-        found = _by_promise(problem, log, known, spread=spread, seed=seed, looks=looks)
+    problem, chain, found = pose(log, proposals, chosen, needed, blend, constraints), None, None
+    notes: tuple[str, ...] = ()
+    if rule == "alpha":
+        found = _search(problem)
+        problem, own = found.problem, found.largest()
+        curves = [found.curve(place) for place in range(len(constraints))]
     else:
-        found = _by_alpha(problem, log)
+        weights, error = _weights(problem, log, rule)
+        if confidence is not None:
+            from tether.control.confidence import certify
+
+            own = certify(weights, len(log), confidence)
+            confidence = max(1 - looks * (1 - confidence), 0.0)  # an error for every look
+        else:
+            uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
+            known = _known_risks(safe_risk, constraints)
+            given: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
+            chain, own = find_chain(weights, uniform, rows=len(log), safe_risk=known, **given)
+            notes = _if_loose(weights, chain.log_beta)
+        curves = _curves(problem, weights.t)
+    log_beta = min(own.values()) if chain is None else chain.log_beta
+    nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
+    measured = measure(problem, float(problem.kernel.coarse[0]) if nowhere else log_beta)
+    result = Calibration(
+        rule=rule,
+        log_beta=log_beta,
+        family=problem.family.name,
+        blend=problem.blend,
+        losses=_losses(problem, measured, log_beta, own, curves, found, chain),
+        rows=measured.rows,
+        contextual=log.contextual,
+        confidence=confidence,
+        measured=measured,
+        chain=chain,
+        probes=log.probes,
+    )
     if spread or "reward" in log.rows.names or log.has_tables:
-        found = replace(found, gain=measure_gain(problem, found))
+        result = replace(result, gain=measure_gain(problem, result))
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
-    found = replace(found, warnings=(*found.warnings, *doubts))
-    found = replace(found, warnings=all_warnings(found, log, looks))
-    if found.exists and (is_refuted(found.warnings) or not found.measured.covered):
-        warn_user(why_not_useful(found), AssumptionWarning)
+    result = replace(result, warnings=(*notes, *doubts))
+    result = replace(result, warnings=all_warnings(result, log, looks))
+    if result.exists and (is_refuted(result.warnings) or not measured.covered):
+        warn_user(why_not_useful(result), AssumptionWarning)
     logger.info(
         "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
-        *(len(log), found.beta, found.family, asked, targets),
-        "" if found.exists else "; no beta passes, the safe policy serves",
+        *(len(log), result.beta, result.family, asked, targets),
+        "" if result.exists else "; no beta passes, the safe policy serves",
     )
-    return found
+    return result
 
 
-def _by_alpha(problem: Problem, log: Log) -> Calibration:
+# ---- the rules ---------------------------------------------------------------------------------
+
+
+def _search(problem: Problem) -> Search:
     """The paper's rule; where rows share draws, the cost depends on beta, which is found again."""
-    from tether.control.promise import instability, make_terms
-
     found = search(problem)
     if problem.shares_draws and problem.kernel.from_draws:
         from tether.control.draws import search_again
 
         found = search_again(found)
-    problem, log_betas = found.problem, found.largest()
-    log_beta = min(log_betas.values())
-    exists = log_beta > -np.inf
-    nothing = not exists and not problem.kernel.nested
-    measured = measure(problem, float(problem.kernel.coarse[0]) if nothing else log_beta)
-    _check_test_weight(problem, measured)
-    moved = instability(found, log_beta, measured.log_total) if exists else np.inf
-    curves = [found.curve(place) for place in range(len(problem.constraints))]
-    result = _result("alpha", problem, log, measured, log_beta, log_betas, curves)
-    for constraint in problem.constraints:
-        each = result.losses[constraint.name]
-        risk = each.alpha if 1 < each.risk / each.alpha <= 1 + RISK_TOLERANCE else each.risk
-        if exists and not risk <= each.alpha:
-            raise RuntimeError(
-                f"beta = exp({log_beta}) was found for {each.name!r} but its calibrated risk is "
-                f"{risk}, above alpha = {each.alpha}: this is a bug in tether, please report it"
-            )
-        terms = make_terms(problem, constraint, log_beta, measured, moved)
-        promise = terms.total if exists else each.bound
-        result.losses[each.name] = replace(each, risk=risk, terms=terms, promise=promise)
-    return result
+    return found
 
 
-def _by_promise(
-    problem: Problem,
-    log: Log,
-    safe_risk: dict[str, float],
-    *,
-    spread: bool,
-    seed: int,
-    looks: int,
-) -> Calibration:
-    """The soft chain: fixed candidates, served with probabilities that a proof bounds."""
+def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
+    """The weights of a proof, and the probability that their normalizing constants are wrong."""
     from tether.control.unbiased import unbiased_weights
 
+    if problem.shares_draws and problem.kernel.from_draws:
+        budget, enough = problem.family.max_draws or 1, ""
+        if log.context is not None:
+            rows = int(np.unique(log.context, return_counts=True)[1].max())
+            enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
+        raise ValueError(
+            f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
+            f"proposals have too few in some context{enough}. Draw more, use a smaller budget such "
+            f"as family='budgeted_clip(1)', or give tables of all actions"
+        )
     error = 0.0
-    if isinstance(problem.kernel, ClipKernel):
+    if asked == "promise" and isinstance(problem.kernel, ClipKernel):
         if problem.draws is None:
             raise ValueError(
                 "promise needs proposals for a log without contexts: fresh draws of the policies, "
                 "from which the normalizing constant is known (tether.make_proposals makes them)"
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
-    weights = unbiased_weights(problem, "promise", error)
-    uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
-    rest: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
-    rows = len(problem.rows)
-    chain, own = find_chain(weights, uniform, rows=rows, safe_risk=safe_risk, **rest)
-    found = replace(_proved("promise", problem, log, chain.log_beta, own, weights.t), chain=chain)
-    for name, each in found.losses.items() if found.exists else ():
-        # what the theorem says instead where the safe policy's risk is clearly above the level
-        clearly = each.safe_mean - 2 * each.safe_error > chain.levels[name]
-        promised = chain.risk_limit(name, each.safe_mean if clearly else 0.0)
-        found.losses[name] = replace(each, promise=min(each.bound, promised))
-    after = min(int(np.count_nonzero(weights.t <= found.log_beta)), len(weights.t) - 1)
+    return unbiased_weights(problem, asked, error), error
+
+
+def _if_loose(weights: Weights, log_beta: float) -> tuple[str, ...]:
+    """Where the band of the normalizing constant may be what stops beta."""
+    after = min(int(np.count_nonzero(weights.t <= log_beta)), len(weights.t) - 1)
     if weights.log_high[after] - weights.log_low[after] <= LOOSE_BAND:
-        return found
-    return replace(
-        found,
-        warnings=(
-            "the proposals hardly determine the normalizing constant beyond this beta: with more "
-            "of them, of both policies, it may go further",
-        ),
-    )
+        return ()
+    text = "the proposals hardly determine the normalizing constant beyond this beta: with more"
+    return (f"{text} of them, of both policies, it may go further",)
 
 
-def _by_confidence(problem: Problem, log: Log, confidence: float, looks: int) -> Calibration:
-    """The certificate: betting that the risk at beta is at most alpha; an error for every look."""
-    from tether.control.confidence import certify
-    from tether.control.unbiased import unbiased_weights
-
-    weights = unbiased_weights(problem, "confidence")
-    log_betas = certify(weights, len(problem.rows), confidence)
-    found = _proved("confidence", problem, log, min(log_betas.values()), log_betas, weights.t)
-    for name, each in found.losses.items() if found.exists else ():
-        found.losses[name] = replace(each, promise=each.alpha)
-    return replace(found, confidence=max(1 - looks * (1 - confidence), 0.0))
-
-
-def _proved(
-    rule: str,
-    problem: Problem,
-    log: Log,
-    log_beta: float,
-    log_betas: Mapping[str, float],
-    t: Floats,
-) -> Calibration:
-    """A result of the rules that estimate no term; coarse points are enough for its curve."""
+def _curves(problem: Problem, t: Floats) -> list[tuple[Floats, Floats]]:
+    """The calibrated risk of every loss along beta; coarse points are enough."""
     t = t[np.isin(t, COARSE)] if problem.kernel.nested else t
     levels = problem.levels(t)
-    curves = [(t, levels.risks(each, place)) for place, each in enumerate(problem.constraints)]
-    return _result(rule, problem, log, measure(problem, log_beta), log_beta, log_betas, curves)
+    return [(t, levels.risks(each, place)) for place, each in enumerate(problem.constraints)]
 
 
-def _result(
-    rule: str,
+def _losses(
     problem: Problem,
-    log: Log,
     measured: Measured,
     log_beta: float,
     log_betas: Mapping[str, float],
     curves: list[tuple[Floats, Floats]],
-) -> Calibration:
-    """What all rules say; the promises are still to come."""
-    losses = {}
+    found: Search | None,
+    chain: Chain | None,
+) -> dict[str, LossResult]:
+    """What is known of every loss, and promised of it by the rule; the bound without a beta."""
+    losses, exists, moved = {}, log_beta > -np.inf, np.inf
+    if found is not None:
+        from tether.control.promise import instability, make_terms
+
+        _check_test_weight(problem, measured)
+        moved = instability(found, log_beta, measured.log_total) if exists else np.inf
     for each, (t, risks) in zip(problem.constraints, curves, strict=True):
         mean, error = measured.safe_means[each.name]
+        risk, promise, terms = measured.risks[each.name], each.alpha, None
+        if chain is not None:
+            # what the theorem says instead where the safe policy's risk is clearly above the level
+            clearly = mean - 2 * error > chain.levels[each.name]
+            promise = min(each.bound, chain.risk_limit(each.name, mean if clearly else 0.0))
+        elif found is not None:
+            terms = make_terms(problem, each, log_beta, measured, moved)
+            promise = terms.total
+            if exists and not risk <= each.alpha * (1 + RISK_TOLERANCE):
+                raise RuntimeError(
+                    f"the calibrated risk of {each.name!r} is {risk} at beta = exp({log_beta}), "
+                    f"above alpha = {each.alpha}: this is a bug in tether, please report it"
+                )
+            risk = min(risk, each.alpha) if exists else risk
         losses[each.name] = LossResult(
             *(each.name, each.alpha, each.bound, each.ratio_error, log_betas[each.name]),
-            *(measured.risks[each.name], mean, error),
-            terms=None,
-            promise=each.bound,
+            *(risk, mean, error),
+            terms=terms,
+            promise=promise if exists else each.bound,
             log_betas=t,
             risks=risks,
         )
-    return Calibration(
-        rule=rule,
-        log_beta=log_beta,
-        family=problem.family.name,
-        blend=problem.blend,
-        losses=losses,
-        rows=measured.rows,
-        contextual=log.contextual,
-        confidence=None,
-        measured=measured,
-        probes=log.probes,
-    )
+    return losses
 
 
 # ---- what was asked for ------------------------------------------------------------------------
@@ -319,13 +315,12 @@ def _constraints(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
             f"from a frame, tether.make_log from policies and actions"
         )
-    names = list(log.loss_names)
+    names, constraints = list(log.loss_names), []
     for name, value in ((asked, targets), ("bound", bound)):
         if isinstance(value, Mapping) and set(value) != set(names):
             raise ValueError(f"{name} names the losses {list(value)}, but the log has {names}")
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
-    constraints = []
     for name in names:
         key = f"[{name!r}]" if len(names) > 1 or isinstance(targets, Mapping) else ""
         worst = bound[name] if isinstance(bound, Mapping) else bound
@@ -356,21 +351,6 @@ def _check_test_weight(problem: Problem, measured: Measured) -> None:
     )
 
 
-def _check_own_draws(problem: Problem, log: Log, asked: str) -> None:
-    """Refuse rows that share draws: their weights are not independent."""
-    if not (problem.shares_draws and problem.kernel.from_draws):
-        return
-    budget, enough = problem.family.max_draws or 1, ""
-    if log.context is not None:
-        rows = int(np.unique(log.context, return_counts=True)[1].max())
-        enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws of each"
-    raise ValueError(
-        f"{asked} needs draws of its own for every row, {budget} of each policy, and the proposals "
-        f"have too few in some context{enough}. Draw more, use a smaller budget such as "
-        f"family='budgeted_clip(1)', or give tables of all actions"
-    )
-
-
 def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
@@ -379,32 +359,23 @@ def _known_risks(
     stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(names, safe_risk)
     if odd := [name for name in stated if name not in names]:
         raise ValueError(f"safe_risk names the losses {odd}, but the log has {names}")
-    known = {}
-    for each in constraints:
-        if (value := stated.get(each.name)) is not None:
-            limits = {"above": 0.0, "below": each.alpha}
-            known[each.name] = validate.number("safe_risk", value, including=(0,), **limits)
-    return known
+    return {
+        each.name: validate.number("safe_risk", value, above=0, below=each.alpha, including=(0,))
+        for each in constraints
+        if (value := stated.get(each.name)) is not None
+    }
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:
     """The family and the log beta of what a user calls beta: a number or a calibration."""
     if isinstance(beta, Calibration):
-        try:
-            chosen = find_family(beta.family if family is None else family)
-        except ValueError:
-            raise ValueError(
-                f"family must be given: {beta.family!r} is not a family of the package"
-            ) from None
+        chosen = find_family(beta.family if family is None else family)
         if chosen.name != beta.family:
             raise ValueError(
                 f"family is {chosen.name!r} but this beta was calibrated for {beta.family!r}"
             )
         return chosen, beta.log_beta
-    if isinstance(beta, bool) or not isinstance(beta, (int, float, np.integer, np.floating)):
-        raise TypeError(f"beta must be a number or a tether.Calibration, got {beta!r}")
-    if not beta >= 0:
-        raise ValueError(f"beta must be at least 0 (the safe policy), got {beta!r}")
-    # math.log takes integers past the largest float too, and refuses zero.
-    log_beta = math.log(beta) if beta else -math.inf
-    return find_family("clip" if family is None else family), log_beta
+    value = validate.number("beta", beta, above=0, below=math.inf, including=(0, math.inf))
+    return find_family("clip" if family is None else family), math.log(
+        value
+    ) if value else -math.inf

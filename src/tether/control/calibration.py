@@ -12,7 +12,7 @@ import numpy as np
 from tether._core import records
 from tether._core.arrays import Floats, within_limit
 from tether._core.promises import is_useful
-from tether._core.words import Columns, Description
+from tether._core.words import Columns, Described, Description
 from tether.control.chain import Chain
 from tether.control.checks import is_refuted
 from tether.control.engine import Measured
@@ -61,6 +61,15 @@ class PromiseTerms:
         """The stated upper bound on the expected loss."""
         return min(self.bound, self.alpha + self.stability + self.safe_excess + self.unforeseen)
 
+    @property
+    def added(self) -> list[tuple[float, str]]:
+        """What is added to alpha, and why."""
+        return [
+            (self.stability, "beta was chosen on this log"),
+            (self.safe_excess, "on some logs no beta passes"),
+            (self.unforeseen, "no draw foresees some actions: more proposals help"),
+        ]
+
 
 @dataclass(frozen=True)
 class LossResult:
@@ -93,9 +102,13 @@ class LossResult:
         """The safe policy's mean loss on the log, with its standard error."""
         return f"{self.safe_mean:.4g} ± {self.safe_error:.2g}"
 
+    def is_clearly_above(self, limit: float) -> bool:
+        """Whether the safe policy's mean loss is above a limit by more than chance explains."""
+        return self.safe_mean - 2 * self.safe_error > limit
+
 
 @dataclass(frozen=True, eq=False)
-class Calibration(records.Saved):
+class Calibration(records.Saved, Described):
     """How far the optimized policy may go, what is promised, and how much to trust it.
 
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
@@ -231,14 +244,8 @@ class Calibration(records.Saved):
         """Describe everything that is known, in words."""
         return describe(self, every=True).text()
 
-    def __str__(self) -> str:
-        return describe(self).text()
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from tether.view.text import summary_card
-
-        return summary_card(describe(self))
+    def _describe(self) -> Description:
+        return describe(self)
 
 
 # ---- what a careful reader would want to know ---------------------------------------------------
@@ -305,7 +312,6 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
     """What one loss says; each sentence names it where there are several."""
     of, chain, terms = _of(found, loss), found.chain, loss.terms
     none = chain is None and not found.exists and loss.log_beta == -np.inf
-    safe = f"the safe policy's own mean loss{of} is {loss.safe_in_words}"
     level = loss.alpha if chain is None else chain.levels[loss.name]
     if level <= 0:
         yield (
@@ -319,47 +325,31 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
         limit = chain.risk_limit(loss.name, loss.safe_mean)
         if f"{limit:.3g}" != f"{loss.alpha:.3g}":
             yield (
-                f"{safe}, above {level:.4g}, up to which the promise of {loss.alpha:g} holds: if "
-                f"that is its risk, the expected loss is at most {limit:.4g}. More rows bring the "
-                f"level closer to the promise; safe_risk= sets it"
+                f"the safe policy's own mean loss{of} is {loss.safe_in_words}, above {level:.4g}, "
+                f"up to which the promise of {loss.alpha:g} holds: if that is its risk, the "
+                f"expected loss is at most {limit:.4g}. More rows bring the level closer to the "
+                f"promise; safe_risk= sets it"
             )
     elif none:
-        why = f"the safe policy's calibrated risk{of} is {loss.risk:.4g}, above"
-        if loss.risk <= loss.alpha:
-            why = "only the safe policy itself is within"
-        if found.confidence is not None:
-            why = f"{safe}, which {found.rows} rows do not show with this confidence to be below"
         yield (
-            f"no beta passes: {why} alpha = {loss.alpha:g}; serve the safe policy only, collect "
-            f"rows (tether.plan says how many), or raise alpha"
+            f"no beta passes: {found.rows} rows do not show that anything but the safe policy, "
+            f"whose mean loss{of} is {loss.safe_in_words} and calibrated risk {loss.risk:.4g}, is "
+            f"within alpha = {loss.alpha:g}; serve the safe policy only, collect rows (tether.plan "
+            f"says how many), or raise alpha"
         )
     elif found.exists and terms is not None:
-        least = WORTH_SAYING * loss.promise
-        if terms.safe_excess > least:
-            yield (
-                f"{safe}, close to alpha = {loss.alpha:.4g}: on some logs no beta passes, and the "
-                f"promise includes {terms.safe_excess:.2g} for them"
-            )
-        if terms.stability > least:
-            yield (
-                f"beta moves when one row is left out: the promise{of} includes "
-                f"{terms.stability:.2g} for that"
-            )
-        if terms.unforeseen > least:
-            yield (
-                f"actions that no draw foresees add {terms.unforeseen:.2g} to the promise{of}: "
-                f"make more proposals"
-            )
+        for value, why in terms.added:
+            if value > WORTH_SAYING * loss.promise:
+                yield f"the promise{of} includes {value:.2g} because {why}"
 
 
 def _too_unsafe(found: Calibration, loss: LossResult) -> str:
     """What would help where the safe policy itself loses more than was asked for."""
-    clearly = loss.safe_mean - 2 * loss.safe_error > loss.alpha
+    helps = "not help" if loss.is_clearly_above(loss.alpha) else "help only if this is chance"
     text = (
         f"the safe policy's own mean loss{_of(found, loss)} is {loss.safe_in_words}, above the "
-        f"{loss.alpha:.4g} asked for: more rows will "
-        f"{'not help' if clearly else 'help only if this is chance'}, however safe the optimized "
-        f"policy is. First make the safe policy safer and log it, or ask for more than its own loss"
+        f"{loss.alpha:.4g} asked for: more rows will {helps}, however safe the optimized policy "
+        f"is. First make the safe policy safer and log it, or ask for more than its own loss"
     )
     if loss.safe_mean > loss.bound / 2:
         text += f". Is {loss.bound:g} the harm, and 0 the good outcome?"
@@ -387,7 +377,7 @@ def condition(found: Calibration) -> str:
 
 def _if_safe(chain: Chain, loss: LossResult) -> str:
     """The condition of the soft chain, with what the log says of it."""
-    if loss.safe_mean - 2 * loss.safe_error > chain.levels[loss.name]:
+    if loss.is_clearly_above(chain.levels[loss.name]):
         return f"taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
     seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
     return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
@@ -409,7 +399,9 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
             safe = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for; {safe}"
         facts.append((name, f"{safe}{'; limits beta' if limits else ''}"))
         if every and each.terms is not None and found.exists:
-            facts.append(("made of", _in_words(each.terms)))
+            parts = [f"{each.alpha:.4g} (alpha)"]
+            parts += [f"{v:.2g} ({why})" for v, why in each.terms.added if v > 1e-6 * each.alpha]
+            facts.append(("made of", " + ".join(parts)))
     worth = f"{found.rows:,} rows, worth {measured.effective_sample_size:,.1f} at this beta"
     facts.append(("log", f"{worth}; {'' if found.contextual else 'no '}contexts"))
     if found.family.startswith("budgeted_clip"):
@@ -464,16 +456,3 @@ def _more_facts(found: Calibration) -> list[tuple[str, str]]:
     if error > 1:
         facts.append(("ratio error", f"every weight may be wrong by a factor of {error:.6g}"))
     return facts
-
-
-def _in_words(terms: PromiseTerms) -> str:
-    """The terms of a promise, with what each is for."""
-    text = f"{terms.alpha:.4g} (alpha)"
-    for value, why in (
-        (terms.stability, "stability: beta was chosen on this log"),
-        (terms.safe_excess, "on some other logs no beta would pass"),
-        (terms.unforeseen, "actions that no draw foresees"),
-    ):
-        if value > 1e-6 * terms.alpha:
-            text += f" + {value:.2g} ({why})"
-    return text

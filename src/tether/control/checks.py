@@ -8,14 +8,13 @@ which worlds and with how many rows, and how often a right log is suspected.
 expectation of at most 1 for every other policy q, whichever contexts came. So for every stake s
 below 1 the product over rows of 1 + s·(r/c − 1) has an expectation of at most 1, with any c of at
 least 1 as room for rounding; an average over stakes exceeds 1/f with probability at most f, for any
-number of rows and however large single r are. Since log(1 + x) ≤ x, the sum of r settles most logs,
-and products are computed only where it does not. q is the optimized policy, and with tables of all
+number of rows and however large single r are. q is the optimized policy, and with tables of all
 actions also the policy proportional to √p, which notices actions shuffled among contexts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -35,16 +34,17 @@ MISSING = 0.05  # how much of what the optimized policy does may be missing with
 MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100  # fewer say nothing about logits, and about what is missing
 DROP = 12.0  # a loss that falls by such a factor asks whether the log was used for training,
 MIN_LOSSES = 5.0  # if so many losing rows were to be expected of the optimized policy
-SUMMED, SAMPLED = 1 << 18, 1 << 16  # about how many rows are summed, and compared with each other
+SAMPLED = 1 << 16  # about how many rows are summed, and how many compared with each other
 COPIES = 0.02  # the share of rows that may be copies, where no two rows should be equal
 OTHERS = 0.05  # contexts that come back by design have another row in this share of cases
 REFUTED = "a calibration on this log does not hold"  # how a finding begins that refutes the log
 
 HOW = {
-    **dict.fromkeys(("rows", "ratio", "losses", "tables", "actions"), "sum"),
+    **dict.fromkeys(("rows", "ratio", "bets", "losses", "possible", "flat bets", "actions"), "sum"),
     **dict.fromkeys(("gap", "most_loss", "largest", "logits"), "max"),
     "hashes": "concat",
 }
+POLICIES = ("safe", "optimized")
 
 
 def is_refuted(warnings: Iterable[str]) -> bool:
@@ -67,7 +67,8 @@ def check_rows(
     if context is not None:
         codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
         rows = Rows({**rows.columns, "context": codes})
-    found = rows.reduce(partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SUMMED), HOW)
+    sums = partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SAMPLED, ROOM * ratio_error)
+    found = rows.reduce(sums, HOW)
     findings: list[str] = []
     if found["gap"] < SAME and len(rows) > 1:
         findings.append(
@@ -77,11 +78,11 @@ def check_rows(
     else:
         findings += _ratios(rows, found, ROOM * ratio_error)
         if "actions" in found:
-            findings += _tables(rows, found, ROOM * ratio_error)
+            findings += _tables(found, ROOM * ratio_error)
         findings += _losses(rows, found)
     if not contextual or "log_safe_all" in rows.names or context is not None:
         findings += _copies(found["hashes"], len(rows))
-    if draws is not None and len(draws) == len(rows) and _same_scores(draws, rows):
+    if draws is not None and len(draws) == len(rows) and (_bits(draws) == _bits(rows)).all():
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
             "policy or of both"
@@ -92,60 +93,46 @@ def check_rows(
 # ---- one pass ----------------------------------------------------------------------------------
 
 
-def _sums(share: float, step: int, block: Block) -> dict[str, Any]:
+def _sums(share: float, step: int, room: float, block: Block) -> dict[str, Any]:
+    """Sums over every `step`-th row, and hashes of a share of the rows."""
     hashes = _hashes(block, share)
     block = {name: column[::step] for name, column in block.items()}
-    safe, optimized, acting = block["log_safe"], block["log_optimized"], _acting(block)
-    ratio, base = _over(optimized, acting), _over(safe, acting)
+    safe, optimized = (block[f"log_{policy}"] for policy in POLICIES)
+    acting = block.get("log_logged", block.get("log_mix", safe))
+    ratio, base = (np.exp(np.minimum(each - acting, LARGEST_LOG)) for each in (optimized, safe))
     losses = np.array([block[name] for name in block if name.startswith("loss/")])
     found: dict[str, Any] = {
         "rows": len(safe),
         "ratio": np.array([ratio.sum(), np.square(ratio).sum(), base.sum()]),
+        "bets": _log_capitals(ratio / room),
         "gap": np.abs(optimized - safe).max(),
         "losses": np.array([(losses * ratio).sum(axis=1), (losses * base).sum(axis=1)]),
         "most_loss": losses.max(axis=1),
         "largest": ratio.max(),
         "hashes": hashes,
     }
-    if (table := _acting_table(block)) is not None:
-        possible = np.exp(block["log_optimized_all"]).sum(where=table > -np.inf)
-        found["actions"] = np.array([np.exp(table).sum(axis=0), _taken(block).sum(axis=0)])
-        found["tables"] = np.array([possible, _flat_ratio(block).sum()])
-        found["logits"] = np.array([_as_logits(block[f"log_{p}_all"]) for p in POLICIES])
-    return found
-
-
-POLICIES = ("safe", "optimized")
-
-
-def _acting(block: Block) -> Floats:
-    """The log-probability with which the action was taken; of the mixture, where that is all."""
-    return block.get("log_logged", block.get("log_mix", block["log_safe"]))
-
-
-def _over(log_probability: Floats, acting: Floats) -> Floats:
-    return np.exp(np.minimum(log_probability - acting, LARGEST_LOG))
-
-
-def _acting_table(block: Block) -> Floats | None:
-    """The same of all actions; None where who acted is not known."""
     mixed = "log_logged" in block or "log_mix" in block
-    return block.get("log_logged_all" if mixed else "log_safe_all")
-
-
-def _taken(block: Block) -> NDArray[np.bool_]:
-    """Which action of the tables each row took; several where scores are equal."""
-    found = np.ones(block["log_safe_all"].shape, dtype=np.bool_)
-    for policy in POLICIES:
-        table, own = block[f"log_{policy}_all"], block[f"log_{policy}"][:, None]
-        found &= np.isclose(table, own, rtol=1e-4, atol=1e-4)
+    table = block.get("log_logged_all" if mixed else "log_safe_all")
+    if table is not None:  # it is known how likely every action was
+        tables = [block[f"log_{policy}_all"] for policy in POLICIES]
+        own = zip(tables, (safe, optimized), strict=True)
+        taken = np.all([np.isclose(t, o[:, None], rtol=1e-4, atol=1e-4) for t, o in own], axis=0)
+        flat = np.exp(-acting / 2) / np.exp(table / 2).sum(axis=1)  # its expectation is 1
+        found["flat bets"] = _log_capitals(flat / room)
+        found["possible"] = np.exp(tables[1]).sum(where=table > -np.inf)
+        found["actions"] = np.array([np.exp(table).sum(axis=0), taken.sum(axis=0)])
+        found["logits"] = np.array([_as_logits(each) for each in tables])
     return found
 
 
-def _flat_ratio(block: Block) -> Floats:
-    """The policy proportional to √p over p at the action taken; its expectation is 1."""
-    table: Any = _acting_table(block)
-    return np.asarray(np.exp(-_acting(block) / 2) / np.exp(table / 2).sum(axis=1))
+def _log_capitals(ratio: Floats) -> Floats:
+    """Logs of what each stake has made of a capital of 1."""
+    return np.asarray(np.log1p(np.outer(STAKES, ratio - 1)).sum(axis=1))
+
+
+def _exceeds(log_capitals: Floats) -> bool:
+    """Whether bets that the mean of ratios is above 1 have won more than chance allows."""
+    return bool(np.logaddexp.reduce(log_capitals) > np.log(len(STAKES) / FALSE_ALARM))
 
 
 def _as_logits(table: Floats) -> Floats:
@@ -168,6 +155,16 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
+def _bits(rows: Rows) -> NDArray[np.uint64]:
+    """Sums over the bits of the scores, which do not depend on the order of the rows."""
+
+    def kernel(block: Block) -> dict[str, Any]:
+        scores = np.array([block[f"log_{policy}"] for policy in POLICIES], np.float64)
+        return {"sums": scores.view(np.uint64).sum(axis=1)}
+
+    return np.asarray(rows.reduce(kernel, {"sums": "sum"})["sums"])
+
+
 # ---- what it tells -----------------------------------------------------------------------------
 
 
@@ -176,13 +173,10 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     count, (total, squares, _) = found["rows"], found["ratio"]
     mean = total / count
     error = float(np.sqrt(max(squares / count - mean**2, 0.0) / count))
-    possible = found["tables"][0] / count if "tables" in found else 1.0
+    possible = found.get("possible", count) / count
     # Of a mixture without who acted, single rows may have larger expectations: no bet is fair.
     mixed = "log_mix" in rows.names and "log_logged" not in rows.names
-    if mixed:
-        high = mean > room + ERRORS * error
-    else:
-        high = _exceeds(rows, count, total, room, _optimized_ratio)
+    high = mean > room + ERRORS * error if mixed else _exceeds(found["bets"])
     stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
     if high:
         yield (
@@ -203,27 +197,7 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
         )
 
 
-def _optimized_ratio(block: Block) -> Floats:
-    return _over(block["log_optimized"], _acting(block))
-
-
-def _exceeds(
-    rows: Rows, count: int, total: float, room: float, ratio: Callable[[Block], Floats]
-) -> bool:
-    """Whether bets that the mean of ratios is above `room` have won more than chance allows."""
-    if STAKES[0] * (total / room - count) <= -np.log(FALSE_ALARM):
-        return False
-    step = 1 + len(rows) // SUMMED
-
-    def kernel(block: Block) -> dict[str, Any]:
-        thin = {name: column[::step] for name, column in block.items()}
-        return {"logs": np.log1p(np.outer(STAKES, ratio(thin) / room - 1)).sum(axis=1)}
-
-    capitals = rows.reduce(kernel, {"logs": "sum"})["logs"]
-    return bool(np.logaddexp.reduce(capitals) - np.log(len(STAKES)) > -np.log(FALSE_ALARM))
-
-
-def _tables(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
+def _tables(found: dict[str, Any], room: float) -> Iterator[str]:
     """Actions that the tables do not explain, and tables that are hardly those of a policy."""
     expected, taken = found["actions"]
     rare = room * taken < expected - np.sqrt(2 * expected * np.log(len(expected) / FALSE_ALARM))
@@ -234,7 +208,7 @@ def _tables(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
             f"say: {', '.join(listed[:3])}{' and others' if len(listed) > 3 else ''}. Rows are "
             f"missing, or the tables are not those of the policy that acted"
         )
-    elif _exceeds(rows, found["rows"], found["tables"][1], room, _flat_ratio):
+    elif _exceeds(found["flat bets"]):
         yield (
             f"{REFUTED}: improbable actions were taken far more often than their probabilities "
             f"say. Actions and contexts are from different rows, or the tables are not those of "
@@ -290,22 +264,3 @@ def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
         f"more than once, with the same values: are rows repeated, or do files overlap? A promise "
         f"takes every row for a new observation: remove the copies"
     )
-
-
-def _same_scores(first: Rows, second: Rows) -> bool:
-    """Whether two sets of rows have the same scores, in whatever order."""
-
-    def most(block: Block) -> dict[str, Any]:
-        return {"most": np.array([block[f"log_{each}"].max() for each in POLICIES])}
-
-    if (
-        first.reduce(most, {"most": "max"})["most"] != second.reduce(most, {"most": "max"})["most"]
-    ).any():
-        return False
-
-    def sums(block: Block) -> dict[str, Any]:
-        hashed = hash_rows(block[f"log_{each}"] for each in POLICIES)
-        return {"sums": np.sum(hashed, dtype=np.uint64, keepdims=True)}
-
-    one, other = (each.reduce(sums, {"sums": "sum"})["sums"] for each in (first, second))
-    return bool((one == other).all())

@@ -232,22 +232,23 @@ def named_losses(loss: Losses) -> dict[str, Any]:
     return {f"loss/{name}": values for name, values in loss.items()}
 
 
+NEEDED = (
+    *((("log_safe_all",), "log_optimized_all"), (("log_optimized_all",), "log_safe_all")),
+    *((("log_mix_all",), "log_safe_all"), (("log_mix_all",), "log_mix")),
+    (("log_mix", "log_safe_all"), "log_mix_all"),  # at every action, not only at those taken
+    *((("log_logged_all",), "log_safe_all"), (("log_base_limit",), "log_logged")),
+    *((("safe_draws",), "optimized_draws"), (("optimized_draws",), "safe_draws")),
+)
+"""Columns, and the one that they need together."""
+
+
 def check_names(names: Collection[str]) -> None:
-    """Refuse columns that need another column which is missing."""
-    for name, needed in (
-        *(("log_safe_all", "log_optimized_all"), ("log_optimized_all", "log_safe_all")),
-        *(("log_mix_all", "log_safe_all"), ("log_mix_all", "log_mix")),
-        *(("log_logged_all", "log_safe_all"), ("log_base_limit", "log_logged")),
-    ):
-        if name in names and needed not in names:
-            raise ValueError(f"{needed} is missing: {name} needs it")
-    if "log_mix" in names and "log_safe_all" in names and "log_mix_all" not in names:
-        raise ValueError(
-            "log_mix_all is missing: with tables the mixture must be known at every action, not "
-            "only at the actions taken"
-        )
-    if "draws_safe" in names and "log_safe_all" in names:
-        raise ValueError("draws are not needed with log_safe_all: the tables are exact")
+    """Refuse columns that do not go together, or need another one which is missing."""
+    for present, needed in NEEDED:
+        if needed not in names and all(name in names for name in present):
+            raise ValueError(f"{needed} is missing: {' and '.join(present)} cannot do without it")
+    if "safe_draws" in names and "log_safe_all" in names:
+        raise ValueError("safe_draws are not needed with log_safe_all: the tables are exact")
 
 
 def _check_tables(columns: Block) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,12 +21,11 @@ from tether._core.arrays import (
     shown,
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
-from tether._core.rows import Rows
+from tether._core.rows import Block, Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
-    SOURCES,
     Acting,
     Columned,
     PolicyPath,
@@ -35,6 +35,9 @@ from tether.control.columns import (
     from_safe,
     named_losses,
 )
+
+if TYPE_CHECKING:
+    from tether.control.named_columns import Chosen
 
 EXPORT = "export"
 """Under this name a log that a run has exported has its digest, in files and in fingerprints."""
@@ -122,6 +125,13 @@ class Log(Columned, Described):
     reward: Floats | None
     log_safe_all: Floats | None
     log_optimized_all: Floats | None
+    context: NDArray[Any] | None = None
+    acting: Acting | None = None
+    approximate: str | None = None
+    ratio_error: float = 1.0
+    policy_path: PolicyPath | None = None
+    probes: Probes | None = None
+    warnings: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -157,15 +167,20 @@ class Log(Columned, Described):
                 raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
             given |= vars(acting)
         columns = check_log(given, safe_share, max_ratio)
-        self.context: NDArray[Any] | None = None
         if context is not None:
             self.context = validate.labels("context", context, len(columns["log_safe"]))
-        self.rows = Rows(columns)
-        self.contextual = context is not None or self.has_tables
-        self.safe_share = check_stated(columns, safe_share, max_ratio)
-        self.max_ratio = max_ratio
+        self._lay(Rows(columns), context is not None, safe_share, max_ratio)
         self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
         self.policy_path, self.probes, self.warnings = policy_path, probes, tuple(warnings)
+
+    def _lay(
+        self, rows: Rows, contextual: bool, safe_share: float | None, max_ratio: float | None
+    ) -> None:
+        """State where the rows lie, and what is known of all of them."""
+        self.rows = rows
+        self.contextual = contextual or self.has_tables
+        self.safe_share = check_stated(rows.names, safe_share, max_ratio)
+        self.max_ratio = max_ratio
 
     @classmethod
     def of_rows(
@@ -178,12 +193,7 @@ class Log(Columned, Described):
     ) -> Self:
         """Make a log of rows that lie anywhere; its arrays exist if they lie in memory."""
         log = cls.__new__(cls)
-        log.rows, log.context = rows, None
-        log.contextual = contextual or log.has_tables
-        log.safe_share = check_stated(rows.names, safe_share, max_ratio)
-        log.max_ratio = max_ratio
-        log.acting = log.approximate = log.policy_path = log.probes = None
-        log.ratio_error, log.warnings = 1.0, ()
+        log._lay(rows, contextual, safe_share, max_ratio)
         return log
 
     @classmethod
@@ -200,8 +210,8 @@ class Log(Columned, Described):
         """Build a log from the columns of a frame, by name.
 
         Contexts must be stated, since a frame does not tell whether the policies depend on some of
-        its columns. A column called `log_mix` or `max_ratio` and tables called `log_safe_all_…` are
-        used if they exist.
+        its columns. A column called `log_mix` and tables called `log_safe_all_…` are used if they
+        exist.
 
         Parameters
         ----------
@@ -214,7 +224,7 @@ class Log(Columned, Described):
         loss : str or sequence of str, default "loss"
             The column of losses; several losses as a sequence.
         safe_share, max_ratio : float, optional
-            As in `Log`; by default the largest of the column `max_ratio`, if there is one.
+            As in `Log`.
         **columns : str or sequence of str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name;
             the column of `reward`, which is read only if it is named; and the columns of
@@ -231,10 +241,8 @@ class Log(Columned, Described):
         from tether.control.named_columns import choose, read, used
 
         chosen = choose(frames.names(frame), columns, LOG_COLUMNS, loss)
-        if max_ratio is None and (stated := frames.optional(frame, "max_ratio", None)) is not None:
-            max_ratio = float(np.max(stated, initial=1.0))
-        taken = {*used(chosen), "max_ratio"}
-        labels = read_contexts(frame, context, taken, has_tables="log_safe_all" in chosen)
+        has_tables = "log_safe_all" in chosen
+        labels = read_contexts(frame, context, used(chosen), has_tables=has_tables)
         values = read(frame, chosen)
         losses = {name[5:]: values.pop(name) for name in chosen if name[:5] == "loss/"}
         one = losses["loss"] if isinstance(loss, str) else losses
@@ -275,12 +283,25 @@ class Log(Columned, Described):
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
         """
-        from tether.control.named_columns import scan_log
+        from tether.control.named_columns import SCANNED_COLUMNS, choose, used, with_ratios
+        from tether.scan import open_rows
 
-        rows, contextual = scan_log(source, where, context, safe_share, max_ratio, columns, loss)
+        contextual = False
+
+        def places(known: list[str]) -> Chosen:
+            nonlocal contextual
+            chosen = choose(known, columns, SCANNED_COLUMNS, loss)
+            listed = "log_safe_all" in chosen or "draws_safe" in chosen
+            empty = {name: np.zeros(1, dtype=np.int64) for name in known}
+            labels = read_contexts(empty, context, used(chosen), has_tables=listed)
+            contextual = listed or labels is not None
+            return chosen
+
+        check = partial(check_log, safe_share=safe_share, max_ratio=max_ratio)
+        rows = open_rows(source, places, where, derive=with_ratios, check=check)
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
-        held = getattr(rows, "metadata", {}).get(EXPORT.encode())
-        log.probes = None if held is None else Probes({EXPORT: held.decode()})
+        if held := getattr(rows, "metadata", {}).get(EXPORT.encode()):
+            log.probes = Probes({EXPORT: held.decode()})
         return log
 
     @property
@@ -326,7 +347,7 @@ class Log(Columned, Described):
 
         A loss called like another column is `loss[name]`; tables are one column per action.
         """
-        taken = {*LOG_COLUMNS, "max_ratio", "context"}
+        taken = {*LOG_COLUMNS, "context"}
         columns = Columns(
             {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
         )
@@ -338,8 +359,6 @@ class Log(Columned, Described):
                 columns |= {f"{name}_{i}": action for i, action in enumerate(values.T)}
         if self.context is not None:
             columns["context"] = self.context
-        if self.max_ratio is not None:
-            columns["max_ratio"] = np.full(len(self), self.max_ratio)
         return columns
 
     def _describe(self) -> Description:
@@ -459,17 +478,14 @@ class Proposals(Columned):
         **columns : str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
         """
-        from tether.control.named_columns import choose, read, used
+        from tether.control.named_columns import choose, read, used, who_drew
 
         known = frames.names(frame)
-        chosen = choose(known, columns, DRAW_COLUMNS)
-        drawn_by: Any = source
-        if source not in SOURCES or source in known:
-            drawn_by = frames.optional(frame, "source", source)
+        chosen, (by, listed) = choose(known, columns, DRAW_COLUMNS), who_drew(known, source)
         return cls(
             **read(frame, chosen),
-            context=read_contexts(frame, context, {*used(chosen), source or "source"}),
-            source="optimized" if drawn_by is None else drawn_by,
+            context=read_contexts(frame, context, {*used(chosen), by}),
+            source=frames.column(frame, "source", by) if listed else by,
         )
 
     @classmethod
@@ -498,9 +514,26 @@ class Proposals(Columned):
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read.
         """
-        from tether.control.named_columns import scan_draws
+        from tether.control.named_columns import choose, who_drew
+        from tether.scan import open_rows
 
-        return cls.of_rows(scan_draws(source, where, context, drawn_by, columns))
+        if context is not None:
+            raise ValueError(
+                "context must be None: proposals with contexts cannot be read in parts; store the "
+                "draws of each row's context beside it (Log.scan, safe_draws and optimized_draws)"
+            )
+        by, listed = "", False
+
+        def places(known: list[str]) -> Chosen:
+            nonlocal by, listed
+            by, listed = who_drew(known, drawn_by)
+            return choose(known, columns, DRAW_COLUMNS) | ({"from_safe": by} if listed else {})
+
+        def derive(block: Block) -> Block:
+            drew: Any = block["from_safe"] if listed else by
+            return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
+
+        return cls.of_rows(open_rows(source, places, where, derive=derive, check=check_draws))
 
     def __repr__(self) -> str:
         return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tether._core import frames
-from tether._core.frames import ContextColumns, read_contexts
-from tether._core.rows import Block, Rows
+from tether._core.rows import Block
 from tether.control.columns import (
     ACTION_TABLES,
     DRAW_COLUMNS,
     LOG_COLUMNS,
     SOURCES,
-    check_draws,
-    check_log,
     check_names,
-    from_safe,
     ratios_of_draws,
 )
 
@@ -45,17 +40,16 @@ def choose(
         raise ValueError(f"loss must name at least one column, and none twice, got {loss!r}")
     columns: Chosen = {"loss/loss" if loss == name else f"loss/{name}": name for name in names}
     columns |= {"log_safe": "log_safe", "log_optimized": "log_optimized"}
-    columns |= {
-        name: name for name in ("log_mix", *ACTION_TABLES) if name in {*known} & {*accepted}
-    }
-    for name in {*ACTION_TABLES} & {*accepted} - {*columns}:
-        if several := [each for each in known if each.startswith(f"{name}_")]:
+    for name in ("log_mix", *(each for each in ACTION_TABLES if each in accepted)):
+        several = [each for each in known if each.startswith(f"{name}_")]
+        if name in known:
+            columns[name] = name
+        elif several and name != "log_mix":
             columns[name] = several
     columns |= {name: given for name, given in named.items() if given is not None}
     columns = {name: place for name, place in columns.items() if place or place == ""}
+    check_names(columns)
     needed = DRAW_COLUMNS[: 3 if "log_mix" in columns else 2]
-    if ("safe_draws" in columns) != ("optimized_draws" in columns):
-        raise ValueError("safe_draws and optimized_draws go together: give both")
     for policy in SOURCES if "safe_draws" in columns else ():
         drawn = columns[f"draws_{policy}"] = columns.pop(f"{policy}_draws")
         if isinstance(drawn, str) or len(drawn) != len(needed):
@@ -63,7 +57,6 @@ def choose(
                 f"{policy}_draws must name {len(needed)} columns of lists, with "
                 f"{', '.join(needed)} of the draws, got {drawn!r}"
             )
-    check_names(columns)
     return columns
 
 
@@ -83,39 +76,14 @@ def read(frame: Any, columns: Chosen) -> dict[str, Any]:
     }
 
 
-def has_contexts(
-    context: ContextColumns, known: Sequence[str], columns: Chosen, *, stated: bool = False
-) -> bool:
-    """Whether rows have contexts, before any are read; an error if `context` must be given."""
-    nothing = {name: np.zeros(1, dtype=np.int64) for name in known}
-    return read_contexts(nothing, context, used(columns), has_tables=stated) is not None
+def who_drew(known: Sequence[str], stated: str | None) -> tuple[str, bool]:
+    """Who made the draws: the column that says it, or the policy that made all; and which it is."""
+    if stated is None:
+        return ("source", True) if "source" in known else ("optimized", False)
+    return stated, stated in known or stated not in SOURCES
 
 
-def scan_log(
-    source: Any,
-    where: Any,
-    context: ContextColumns,
-    safe_share: float | None,
-    max_ratio: float | None,
-    named: Named,
-    loss: str | Sequence[str],
-) -> tuple[Rows, bool]:
-    """The rows of a log that is read in parts, and whether it has contexts."""
-    from tether.scan import open_rows
-
-    found: list[bool] = []
-
-    def columns(known: list[str]) -> Chosen:
-        chosen = choose(known, named, SCANNED_COLUMNS, loss)
-        listed = "log_safe_all" in chosen or "draws_safe" in chosen
-        found.append(has_contexts(context, known, chosen, stated=listed) or listed)
-        return chosen
-
-    check = partial(check_log, safe_share=safe_share, max_ratio=max_ratio)
-    return open_rows(source, columns, where, derive=_with_ratios, check=check), found[0]
-
-
-def _with_ratios(block: Block) -> Block:
+def with_ratios(block: Block) -> Block:
     """The block with log ratios of stored draws, and their log bases, in place of their scores."""
     found = dict(block)
     for policy in SOURCES:
@@ -125,33 +93,3 @@ def _with_ratios(block: Block) -> Block:
         found[f"draws_{policy}"], *base = ratios_of_draws(safe, optimized, *mix)
         found |= {f"base_{policy}": each for each in base}
     return found
-
-
-def scan_draws(
-    source: Any, where: Any, context: ContextColumns, drawn_by: str | None, named: Named
-) -> Rows:
-    """The rows of proposals that are read in parts."""
-    from tether.scan import open_rows
-
-    stated: list[str] = []
-
-    def columns(known: list[str]) -> Chosen:
-        chosen = choose(known, named, DRAW_COLUMNS)
-        if drawn_by is not None and (drawn_by in known or drawn_by not in SOURCES):
-            chosen["from_safe"] = drawn_by
-        elif drawn_by is None and "source" in known:
-            chosen["from_safe"] = "source"
-        else:
-            stated.append(drawn_by or "optimized")
-        if has_contexts(context, known, chosen):
-            raise ValueError(
-                "context: proposals with contexts cannot be read in parts; store the draws of each "
-                "row's context beside it (Log.scan, safe_draws and optimized_draws)"
-            )
-        return chosen
-
-    def derive(block: Block) -> Block:
-        drawn: Any = stated[0] if stated else block["from_safe"]
-        return {**block, "from_safe": from_safe(drawn, len(block["log_safe"]))}
-
-    return open_rows(source, columns, where, derive=derive, check=check_draws)

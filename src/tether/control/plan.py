@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.arrays import Floats
+from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers
 from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
 from tether.control.confidence import bettors, certified, certify
-from tether.control.engine import LAST, Constraint, Problem, search
+from tether.control.engine import LARGEST_LOG, Constraint, Problem, measure, search
 from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
 from tether.control.kernels import ClipKernel, MixKernel
 from tether.control.log import Log, Proposals
@@ -211,14 +211,15 @@ def plan(
         points = _from_figures(safe_risk, risk, spread, family, level, bound)
     if safe_risk is not None:
         points = points.tilted(safe_risk)
+    loss, ratio, possible = points.loss, points.ratio, points.ratio > -np.inf
     made = Plan(
         rule=rule,
         level=level,
         confidence=confidence,
         bound=bound,
-        safe_risk=points.safe_risk,
-        optimized_risk=points.optimized_risk,
-        log_ratio_spread=points.spread,
+        safe_risk=float(points.share @ loss),
+        optimized_risk=float(np.average(loss, weights=points.share * np.exp(ratio - ratio.max()))),
+        log_ratio_spread=_variance(ratio[possible], points.share[possible]) ** 0.5,
         pass_probability=pass_probability,
         rows_needed=math.inf,
         rows_likely=math.inf,
@@ -226,30 +227,28 @@ def plan(
         family=points.problem.family.name,
         log_rows=None if log is None else len(log),
     )
-    needed, likely = (_rows_for(made, points.losses, each) for each in (0.5, pass_probability))
+    losses = points.losses
+    needed, likely = (_rows_for(made, losses, each) for each in (0.5, pass_probability))
     sizes = [validate.integer("rows", rows)] if rows is not None else []
     if not sizes and math.isfinite(likely):
         sizes = [int(likely * each) for each in ROW_MULTIPLES]
         sizes = sorted({*sizes, *([] if log is None else [len(log)])})
-    expected = tuple(points.expect(made, size) for size in sizes)
-    return replace(made, rows_needed=needed, rows_likely=likely, expected=expected)
+    expected = []
+    for size in sizes:
+        log_beta, changed = points.expect(made, size)
+        beta = math.exp(log_beta) if log_beta < LARGEST_LOG else math.inf
+        expected.append(Expected(size, _pass_probability(made, losses, size), beta, changed))
+    return replace(made, rows_needed=needed, rows_likely=likely, expected=tuple(expected))
 
 
 # ---- how many rows -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Losses:
-    """The safe policy's losses: the share of rows that have one, its sizes and their chances."""
+class _Losses(NamedTuple):
+    """The sizes of the safe policy's losses above 0, and the share of rows that have each."""
 
-    share: float
     sizes: Floats
-    chances: Floats
-
-    def moments(self, values: Floats) -> tuple[Floats, Floats]:
-        """The mean and the standard deviation of values at the sizes (sizes × any)."""
-        mean = self.chances @ values
-        return mean, np.sqrt(np.maximum(self.chances @ (values - mean) ** 2, 0.0))
+    shares: Floats
 
 
 def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
@@ -287,7 +286,7 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
 
     if made.safe_risk >= made.level:
         return 0.0
-    share = losses.share
+    share = float(losses.shares.sum())
     spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
     low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
     count = np.unique(np.linspace(low, high, min(high - low + 1, MOST_COUNTS)).astype(np.int64))
@@ -299,40 +298,36 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
     return float(chance @ passing / chance.sum())
 
 
-def _passes(made: Plan, losses: _Losses, rows: int, count: Any, noise: float) -> Floats:
-    """The probability of passing for logs with so many losses, whose sum is off by some noise."""
-    bound, level = made.bound, made.level
+def _passes(
+    made: Plan, losses: _Losses, rows: int, count: Integers, noise: float
+) -> Floats | Booleans:
+    """The probability of passing for logs with so many losses, whose sum is off by some noise.
 
-    def total(clean: Any, harmed: Floats) -> Any:
-        """The sum over all rows (counts × any) of what rows without and with a loss add."""
-        mean, deviation = losses.moments(harmed)
-        number = np.asarray(count)[:, None]
-        with np.errstate(invalid="ignore"):
-            found = number * mean + np.sqrt(number) * deviation * noise
-            return np.where(number > 0, found, 0.0) + (rows - number) * clean
-
-    sizes = losses.sizes[:, None]
-    if made.rule == "alpha":
-        limit = level * (rows + 1) * (1 + 1e-10) - bound
-        return np.asarray(total(0.0, sizes)[:, 0] <= limit, np.float64)
+    What decides is a sum over rows: of losses, or of the logs of what bettors' capitals become.
+    """
+    bound, level, added = made.bound, made.level, np.append(0.0, losses.sizes)[:, None]
+    tolerated, stakes = level, None
     if made.rule == "promise":
         tolerated, stake = design(rows, level, bound)
-        if tolerated < made.safe_risk:
-            return np.zeros(len(count))
-        clean, harmed = (
-            _logs(factors(each, 1.0, 1.0, tolerated, stake, bound)) for each in (0.0, sizes)
-        )
-        return np.asarray(np.exp(np.minimum(total(clean, harmed)[:, 0], 0.0)))
-    assert made.confidence is not None
-    error = 1 - made.confidence
-    stakes, log_shares = bettors(Constraint("loss", level, bound), rows, error)
-    clean, harmed = (_logs(factors(each, 1.0, 1.0, level, stakes, bound)) for each in (0.0, sizes))
-    return certified(total(clean, harmed), log_shares, error).astype(np.float64)
+        stakes = np.array([stake])
+    elif made.confidence is not None:
+        error = 1 - made.confidence
+        stakes, log_shares = bettors(Constraint("loss", level, bound), rows, error)
+    if stakes is not None:  # bounded: who has lost everything adds no more noise
+        added = np.log(np.maximum(factors(added, 1.0, 1.0, tolerated, stakes, bound), 1e-100))
+    chances = losses.shares / max(losses.shares.sum(), 1e-300)
+    mean, number = chances @ added[1:], count[:, None]
+    deviation = np.sqrt(np.maximum(chances @ (added[1:] - mean) ** 2, 0.0))
+    total = number * mean + np.sqrt(number) * deviation * noise + (rows - number) * added[0]
+    if made.rule == "confidence":
+        return certified(total, log_shares, error)
+    if stakes is not None:
+        return np.asarray(np.exp(np.minimum(total[:, 0], 0.0)) * (tolerated >= made.safe_risk))
+    return np.asarray(total[:, 0] <= level * (rows + 1) * (1 + TIE_TOLERANCE) - bound)
 
 
-def _logs(values: Floats) -> Floats:
-    """Logs, bounded so that a bettor who has lost everything adds no more noise."""
-    return np.asarray(np.log(np.maximum(values, 1e-100)))
+def _variance(values: Floats, shares: Floats) -> float:
+    return float(np.cov(values, aweights=shares, ddof=0))
 
 
 # ---- what to expect ----------------------------------------------------------------------------
@@ -355,91 +350,57 @@ class _Points:
         return np.asarray(block["log_optimized"] - block["log_safe"])
 
     @property
-    def safe_risk(self) -> float:
-        return float(self.share @ self.loss)
-
-    @property
-    def optimized_risk(self) -> float:
-        weight = self.share * np.exp(self.ratio - self.ratio.max())
-        return float(weight @ self.loss / weight.sum())
-
-    @property
-    def spread(self) -> float:
-        possible = self.ratio > -np.inf
-        ratio, share = self.ratio[possible], self.share[possible] / self.share[possible].sum()
-        return float(np.sqrt(max(share @ ratio**2 - (share @ ratio) ** 2, 0.0)))
-
-    @property
     def losses(self) -> _Losses:
         """The losses of the points, of at most a few sizes."""
         harmed = (self.loss > 0) & (self.share > 0)
         if not harmed.any():
-            return _Losses(0.0, np.array([self.problem.constraints[0].bound]), np.ones(1))
+            return _Losses(np.full(1, self.problem.constraints[0].bound), np.zeros(1))
         loss, share = self.loss[harmed], self.share[harmed]
         place = np.round(np.sqrt(loss / loss.max()) * MOST_SIZES).astype(np.int64)
         weight, sums = np.bincount(place, share), np.bincount(place, share * loss)
         filled = weight > 0
-        total = float(share.sum())
-        return _Losses(total, sums[filled] / weight[filled], weight[filled] / total)
+        return _Losses(sums[filled] / weight[filled], weight[filled].astype(np.float64))
 
     def tilted(self, mean: float) -> _Points:
         """The points with another mean loss: harmful ones count more, or less."""
-        variance = float(self.share @ (self.loss - self.safe_risk) ** 2)
+        own, variance = float(self.share @ self.loss), _variance(self.loss, self.share)
         if not variance:
             return self
-        slope = (mean - self.safe_risk) / variance
-        share = self.share * np.maximum(1 + slope * (self.loss - self.safe_risk), 0.0)
+        share = self.share * np.maximum(1 + (mean - own) / variance * (self.loss - own), 0.0)
         return replace(self, share=share / share.sum())
 
-    def expect(self, made: Plan, rows: int) -> Expected:
-        """What a log of so many rows would lead to if it had exactly the shares of the points."""
-        log_beta = self._log_beta(made, rows)
-        beta = math.exp(log_beta) if log_beta < 700 else math.inf
-        passing = _pass_probability(made, self.losses, rows)
-        return Expected(rows, passing, beta, self._changed(log_beta))
-
-    def _log_beta(self, made: Plan, rows: int) -> float:
-        problem, block = self.problem, self.problem.rows.columns
+    def expect(self, made: Plan, rows: int) -> tuple[float, float]:
+        """Log beta and the share of decisions that change, if the rows are exactly the points."""
+        weighted = self._weighted(len(self.share))
         if made.rule == "alpha":
-            with np.errstate(divide="ignore"):
-                log_mix = block["log_safe"] - np.log(rows * self.share)
-            posed = replace(
-                problem,
-                rows=Rows({**block, "log_mix": log_mix}),
-                max_ratio=min(problem.max_ratio, self._largest_ratio(rows)),
-            )
-            return min(search(posed).largest().values())
-        points = replace(problem, rows=Rows({**block, "count": rows * self.share}))
-        weights = unbiased_weights(points, made.rule)
-        unit = self._log_unit(weights.t)
-        weights = replace(weights, log_high=unit, log_low=unit)
-        if made.confidence is None:
-            return find_chain(weights, 0.5, rows=rows)[0].log_beta
-        return min(certify(weights, rows, made.confidence).values())
+            most = min(weighted.max_ratio, self._largest_ratio(rows))
+            posed = replace(self._weighted(rows), max_ratio=most)
+            log_beta = min(search(posed).largest().values())
+        else:
+            counted = Rows({**self.problem.rows.columns, "count": rows * self.share})
+            weights = unbiased_weights(replace(self.problem, rows=counted), made.rule)
+            unit = weighted.kernel.log_unit(weighted, weights.t)
+            weights = replace(weights, log_high=unit, log_low=unit)
+            if made.confidence is None:
+                log_beta = find_chain(weights, 0.5, rows=rows)[0].log_beta
+            else:
+                log_beta = min(certify(weights, rows, made.confidence).values())
+        measured = measure(replace(weighted, test_weight="none"), log_beta)
+        return log_beta, round(measured.changed, 12)
+
+    def _weighted(self, rows: int) -> Problem:
+        """The problem in which the points weigh as much as so many rows."""
+        block = self.problem.rows.columns
+        with np.errstate(divide="ignore"):
+            log_mix = block["log_safe"] - np.log(rows * self.share)
+        return replace(self.problem, rows=Rows({**block, "log_mix": log_mix}), drawn=None)
 
     def _largest_ratio(self, draws: int) -> float:
         """The largest ratio to expect among so many draws of the optimized policy."""
         order = np.argsort(-self.ratio)
         weight = self.share[order] * np.exp(self.ratio[order] - self.ratio.max())
         place = int(np.searchsorted(np.cumsum(weight) / weight.sum(), 1 / (draws + 1)))
-        return float(np.exp(min(self.ratio[order][place], 700.0)))
-
-    def _log_unit(self, t: Floats) -> Floats:
-        """Log of ψ/β for clip without contexts, from the points; else 0."""
-        if not isinstance(self.problem.kernel, ClipKernel):
-            return np.zeros(len(t))
-        log_w = np.minimum(self.ratio - t[:, None], 0.0) + _logs(self.share)
-        return np.asarray(np.logaddexp.reduce(log_w, axis=1))
-
-    def _changed(self, log_beta: float) -> float:
-        """The share of actions that differ from the safe policy's: Σ share·(1 − w)₊."""
-        if log_beta == -math.inf:
-            return 0.0
-        kernel = self.problem.kernel
-        t = np.clip([log_beta], -LAST, LAST) if kernel.nested else np.array([log_beta])
-        block = self.problem.rows.columns
-        log_w = kernel.weigh(block, t, self.problem)[0][0] - self._log_unit(t)
-        return float(self.share @ np.maximum(1 - np.exp(np.minimum(log_w, 0.0)), 0.0))
+        return float(np.exp(min(self.ratio[order][place], LARGEST_LOG)))
 
 
 def _from_figures(

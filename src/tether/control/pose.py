@@ -58,24 +58,27 @@ def pose(
         drawn = matched.counts.sum(axis=1).astype(np.float64)
     elif stored and family.normalized:
         foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
-    given = [rows] if draws is None else [rows, draws]
-    looked = [_look(each) for each in given] if _keeps_zeros(family) else []
-    if not blend and family.max_draws is None and any(apart for apart, _ in looked):
+    elif isinstance(family, Mix) and log.has_tables:
+        draws = Changed(rows, _flat)
+    looked = [_look(each) for each in (rows, draws) if each is not None]
+    zeros = _keeps_zeros(family) and any(each["zeros"] for each in looked)
+    if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one: there is no tethered policy "
             f"between the two. A blend above 0, such as {families.DEFAULT_BLEND:g}, makes one"
         )
-    if blend and any(zeros for _, zeros in looked):
+    if draws is not None and looked[-1]["outside"] and _acts_outside(family):
+        raise ValueError(
+            f"family {family.name!r} needs a safe policy that can take every action of the "
+            f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict the "
+            f"optimized policy to actions of the safe one, or use family 'clip'"
+        )
+    blend = blend if zeros else 0.0
+    if blend:
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
-    else:
-        blend = 0.0
     kernel = _kernel(log, family, blend)
-    if isinstance(kernel, kernels.MixKernel) and log.has_tables:
-        draws = Changed(rows, _flat)
-    if draws is not None and not isinstance(kernel, kernels.TableKernel):
-        _check_support(family, draws)
     first = None
     plain = isinstance(kernel, (kernels.ClipKernel, kernels.MixKernel))
     if label == "empirical" and draws is not None and plain:
@@ -149,24 +152,15 @@ def _test_weight(
         return "empirical"
     path = isinstance(family, PathFamily)
     bounded = not path and _is_bounded(family)
-    takes_max_ratio = not path and not bounded and family.normalized
-    label = "max_ratio" if takes_max_ratio and log.max_ratio is not None else "analytic"
+    by_ratio = family.normalized and not (path or bounded or log.max_ratio is None)
+    label = "max_ratio" if by_ratio else "analytic"
     cancels = family.normalized or (family.clips and family.max_draws is None)
     if label == "analytic" and not (bounded and (cancels or test_weight == "analytic")):
-        why = "does not exist: its weights have no bound. Give a number, 'empirical' with"
-        if test_weight == "empirical":
-            why = "needs"
-        maker = "tether.llm.TokenTether" if path else "tether"
-        stated = ""
-        if takes_max_ratio:
-            stated = (
-                ", or state the largest ratio: min_propensity in tether.make_log, max_ratio in "
-                "tether.Log, --min-propensity or --max-ratio on the command line"
-            )
         raise ValueError(
-            f"test_weight {test_weight!r} of family {family.name!r} {why} proposals, fresh draws "
-            f"of both policies among which the largest weight is found ({maker}.make_proposals "
-            f"makes them){stated}"
+            f"test_weight {test_weight!r} of family {family.name!r} needs proposals, fresh draws "
+            f"of both policies among which the largest weight is found (make_proposals makes "
+            f"them), a number or, for mix, the largest ratio: min_propensity in tether.make_log, "
+            f"max_ratio in tether.Log, --min-propensity or --max-ratio on the command line"
         )
     if log.safe_share is None:
         raise ValueError(
@@ -193,28 +187,32 @@ def _keeps_zeros(family: Family) -> bool:
     return bool(family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] == -np.inf)
 
 
-def _look(rows: Rows) -> tuple[bool, bool]:
-    """Whether the policies share no action (in some context), and the optimized one has zeros."""
+def _acts_outside(family: Family) -> bool:
+    """Whether the family takes what the safe policy never does, where its weight is infinite."""
+    return bool(family.log_density(np.full(1, -np.inf), np.zeros(1), 0.0, np.zeros(1))[0] > -np.inf)
+
+
+def _look(rows: Rows) -> dict[str, bool]:
+    """Whether the policies share no action (in some context), and which has zeros of its own.
+
+    `zeros` are actions that the optimized policy never takes, and `outside` those of the safe one.
+    """
 
     def kernel(block: Block) -> dict[str, Any]:
-        found = {"apart": False, "met": "log_safe_all" in block, "zeros": False}
-        for end in ("", "_all"):
-            if (optimized := block.get("log_optimized" + end)) is None:
-                continue
-            safe = block["log_safe" + end]
-            if optimized.min() > -np.inf:
-                found["met"] |= bool(safe.max() > -np.inf)
-                continue
-            possible, acts = safe > -np.inf, optimized > -np.inf
-            found["met"] |= bool((possible & acts).any())
+        found = dict.fromkeys(("apart", "met", "zeros", "outside"), False)
+        for end in (end for end in ("", "_all") if "log_optimized" + end in block):
+            possible, acts = (block[f"log_{each}{end}"] > -np.inf for each in ("safe", "optimized"))
+            both = possible & acts
+            found["met"] |= bool(both.any())
             found["zeros"] |= bool((possible & ~acts).any())
-            found["apart"] |= bool(end) and bool((~(possible & acts)).all(axis=-1).any())
+            found["outside"] |= bool((acts & ~possible).any())
+            found["apart"] |= bool(end) and not both.any(axis=-1).all()
         for name in ("draws_safe", "draws_optimized"):
             found["zeros"] |= name in block and bool(block[name].min() == -np.inf)
         return found
 
-    found = rows.reduce(kernel, dict.fromkeys(("apart", "met", "zeros"), "max"))
-    return bool(found["apart"] or not found["met"]), bool(found["zeros"])
+    found = rows.reduce(kernel, dict.fromkeys(("apart", "met", "zeros", "outside"), "max"))
+    return {**found, "apart": found["apart"] or not found["met"]}
 
 
 def _blended(blend: float, block: Block) -> Block:
@@ -244,22 +242,6 @@ def _stored(block: Block) -> Block:
     return {"log_safe": np.zeros(len(found["log_optimized"])), **found}
 
 
-def _check_support(family: Family, draws: Rows) -> None:
-    """Refuse a family that acts where the safe policy never does: its weight is infinite there."""
-    reached = family.log_density(np.array([-np.inf]), np.zeros(1), 0.0, np.zeros(1))
-
-    def kernel(block: Block) -> dict[str, Any]:
-        outside = (block["log_safe"] == -np.inf) & (block["log_optimized"] > -np.inf)
-        return {"outside": bool(outside.any())}
-
-    if reached[0] > -np.inf and draws.reduce(kernel, {"outside": "max"})["outside"]:
-        raise ValueError(
-            f"family {family.name!r} needs a safe policy that can take every action of the "
-            f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict the "
-            f"optimized policy to actions of the safe one, or use family 'clip'"
-        )
-
-
 # ---- paths -------------------------------------------------------------------------------------
 
 
@@ -279,26 +261,21 @@ def _pose_path(
     if path is None or path.family != family.name:
         raise ValueError(
             f"family {family.name!r} needs a policy_path of that family in the log, the density of "
-            f"each action at several betas (tether.llm.TokenTether makes it), got "
-            f"{'none' if path is None else repr(path.family)}"
+            f"each action at several betas (tether.llm.TokenTether makes it), got {path!r}"
         )
     drawn = None if proposals is None or test_weight is None else proposals.policy_path
     label = _test_weight(test_weight, log, family, drawn is not None)
     if drawn is None or proposals is None or label != "empirical":
         kernel = kernels.PathKernel(path.log_beta)
         return Problem(log.rows, family, kernel, constraints, label, safe_share=share)
-    if drawn.family != path.family or not np.array_equal(drawn.log_beta, path.log_beta):
-        raise ValueError(
-            f"the policy_path of the proposals must have the family and the betas of that of the "
-            f"log, got {drawn!r} and {path!r}"
-        )
     assert drawn.drawn_at is not None
     every = np.append(path.log_beta, np.inf)
     levels = np.flatnonzero(np.isin(every, drawn.drawn_at))
-    if not len(levels):
+    same = drawn.family == path.family and np.array_equal(drawn.log_beta, path.log_beta)
+    if not same or not len(levels):
         raise ValueError(
-            f"drawn_at of the proposals has none of the log betas of the path, of which one is "
-            f"chosen: draw from the policies that may be served, got {drawn.drawn_at[:5]}"
+            f"the policy_path of the proposals must have the family and the betas of that of the "
+            f"log, {path!r}, and draws at some of these betas (drawn_at), got {drawn!r}"
         )
     fewest = float(min((drawn.drawn_at == every[k]).sum() for k in levels))
     shared = log.context is not None and (
