@@ -20,23 +20,22 @@ from tether.policies.logs import approximation_of, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import picked, positions, shared_actions
-from tether.policies.tethered import Tethered
+from tether.runs.body import Columns, pack
 from tether.runs.decide_beta import (
     DENSITY,
-    LOG_BETAS,
     NORMALIZER,
     PATH,
     PLACE,
     SCORE,
     TABLE,
-    InUse,
     check_support,
     make_log,
     needs_normalizer,
     past_rounds,
+    rows_in_use,
 )
-from tether.runs.log_rows import Contents
-from tether.runs.policies import PROBES, PathOptimized, Policies, Probe, compare_scores
+from tether.runs.log_rows import Contents, cut
+from tether.runs.policies import PROBES, Deployed, PathOptimized, Policies, Probe, compare_scores
 from tether.runs.state import SAFE, State
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
@@ -52,58 +51,60 @@ SCORED_AT_ONCE = 1 << 16
 PROBED_ROWS = 256
 """How many stored actions the safe policy scores again before a round is calibrated."""
 
-NewScores = tuple[str, int, int, NDArray[Any]]
-"""A name, a policy, the first calibration row, and the scores of it and of those after it."""
-
 
 class Scorer:
     """Lets policies score the calibration rows that have no scores yet, and draws what it takes.
 
-    They are added to `contents`, a copy; `new` has the new scores. `log` is that of the round, and
-    `given` what its candidate states of itself.
+    They are added to `contents`, a copy; `new` has the events of them, kinds and bodies, which are
+    stored with the round. `log` is that of the round, and `given` what its candidate states of
+    itself.
     """
 
     def __init__(
-        self,
-        known: State,
-        contents: Contents,
-        policies: Policies,
-        candidate: Any,
-        in_use: InUse,
+        self, known: State, contents: Contents, policies: Policies, candidate: Any
     ) -> None:
-        self.known, self.policies, self.in_use = known, policies, in_use
+        self.known, self.policies, self.in_use = known, policies, rows_in_use(known)
         self.candidate, self.contents = candidate, contents.copy()
         self.number, self.where = len(known.units) + 1, known.calibration_rows
-        self.new: list[NewScores] = []
+        self.new: list[tuple[str, bytes]] = []
         self.contexts, self.actions = contents.rows(self.where)
-        self._complete(past_rounds(known, in_use))
         approximate, error = approximation_of(candidate)
-        self.given = {"approximate": approximate, "ratio_error": error}
-        self.log = make_log(known, self.contents, self.number, in_use, self.given)
+        self.given: dict[str, Any] = {"approximate": approximate, "ratio_error": error}
+        past = past_rounds(known, self.in_use)
+        if isinstance(candidate, PathOptimized):
+            self._check_policies(past, None)
+            self._complete_path(candidate.pair, past)
+        else:
+            listed = self._known_actions(past)
+            self._check_policies(past, listed)
+            self._complete(past, listed)
+        self.log = make_log(known, self.contents, self.number, self.in_use, self.given)
         if (drawn := self._draw()) is not None:
             check_support(drawn.log_safe, drawn.log_optimized)
             context = {} if drawn.context is None else {"context": drawn.context}
-            self.contents.add_draws({**drawn.rows.columns, **context})
+            self._keep("draws", {}, {**drawn.rows.columns, **context})
 
-    def _complete(self, past: list[int]) -> None:
+    def _keep(self, kind: str, header: dict[str, Any], columns: Columns) -> None:
+        """Take in scores or draws, as the events with which they are stored."""
+        for start, piece in cut(columns):
+            held = {**header, "first": header.get("first", 0) + start}
+            self.new.append((kind, pack(held, **piece)))
+            self.contents.add(kind, held, piece)
+
+    def _complete(self, past: list[int], listed: NDArray[Any] | None) -> None:
         """Score what is missing for the round that begins."""
-        path = isinstance(self.candidate, PathOptimized)
-        known = None if path else self._known_actions(past)
-        self._check_policies(past, known)
-        if path:
-            self._complete_path(self.candidate.pair, past)
-            return
-        names = (SAFE, *past, self.number) if known is not None else (*past, self.number)
-        if known is not None:
-            place = positions(known, self.actions, "safe")
+        numbers, name = [*past, self.number], SCORE
+        if listed is not None:
+            place = positions(listed, self.actions, "safe")
             self._add(PLACE, SAFE, lambda rows: place[rows])
-        for number in names:
-            name = SCORE if known is None else TABLE
-            self._add(name, number, lambda rows, who=number: self._score(who, known, rows))
-        if isinstance(self.contexts, int) or known is not None:
+            numbers, name = [SAFE, *numbers], TABLE
+        for number in numbers:
+            self._add(name, number, lambda rows, who=number: self._score(who, listed, rows))
+        if isinstance(self.contexts, int) or listed is not None:
             return
         for number in past:
-            if needs_normalizer(self.known.units[number - 1]):
+            unit = self.known.units[number - 1]
+            if needs_normalizer(find_family(unit.decision["family"]), unit.level):
                 self._add(NORMALIZER, number, lambda rows, who=number: self._normalizer(who, rows))
 
     def probe(self) -> Probe:
@@ -115,7 +116,7 @@ class Scorer:
     def _check_policies(self, past: list[int], known: NDArray[Any] | None) -> None:
         """Refuse policies that score stored actions differently than before."""
         for number in past:
-            if (probe := self.policies.deployed[number].probe) is not None:
+            if (probe := self._deployed(number).probe) is not None:
                 probe.check(f"policy of round {number}", self._optimized(number))
         rows = slice(0, min(PROBED_ROWS, len(self.where)))
         scores = self._score(SAFE, known, rows)
@@ -137,17 +138,17 @@ class Scorer:
             return self.policies.safe
         if number == self.number:
             return self.candidate
-        return self.policies.deployed[number].optimized
+        return self._deployed(number).optimized
+
+    def _deployed(self, number: int) -> Deployed:
+        return self.policies.of(self.known.units[number - 1])
 
     def _add(self, name: str, policy: int, compute: Any) -> None:
         count = len(self.where)
         for start in range(self.contents.scored(name, policy), count, SCORED_AT_ONCE):
             rows = slice(start, min(start + SCORED_AT_ONCE, count))
-            self._keep(name, policy, start, np.asarray(compute(rows)))
-
-    def _keep(self, name: str, policy: int, first: int, values: NDArray[Any]) -> None:
-        self.new.append((name, policy, first, values))
-        self.contents.add_scores(name, policy, first, values)
+            header = {"name": name, "policy": policy, "first": start}
+            self._keep("scores", header, {"values": np.asarray(compute(rows))})
 
     def _score(self, number: int, known: NDArray[Any] | None, rows: slice) -> Floats:
         policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
@@ -176,7 +177,7 @@ class Scorer:
         for number in past:
             self._add(DENSITY, number, lambda rows, who=number: self._density(who, rows))
         self._add(PATH, self.number, lambda rows: pair.path_scores(*self._rows(rows)))
-        self._keep(LOG_BETAS, self.number, 0, np.asarray(pair.log_betas, dtype=np.float64))
+        self.given["log_betas"] = np.asarray(pair.log_betas, dtype=np.float64).tolist()
 
     def _density(self, number: int, rows: slice) -> Floats:
         return policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
@@ -221,8 +222,7 @@ class Scorer:
 
 def find_normalizer(policy: Any, log: Log) -> list[float] | None:
     """Log ψ of what a round serves without contexts, and its error; the policy keeps them."""
-    is_tethered = isinstance(policy, Tethered)
-    if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
+    if log.contextual or not needs_normalizer(policy.family, policy.log_beta):
         return None
     blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
     policy.remember(found := settled_normalizer(policy, 1, log.log_safe, blended))

@@ -16,9 +16,10 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core.records import encode
+from tether.control.calibration import Calibration
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
-from tether.runs.decide_beta import Decision, decide_beta, describe, drawn_normalizer
+from tether.runs.decide_beta import decide_beta, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import LossesMissingError, TamperedError
@@ -154,7 +155,7 @@ class _Replay:
         if known is None or header["seen"] < begun:
             yield f"round {number} was decided on other events than those before it"
             return
-        if "attempt" not in decision:
+        if "looked" not in decision:
             if header["level"] > -math.inf:
                 yield f"round {number} has a beta, but nothing that it was decided on"
             return
@@ -162,12 +163,14 @@ class _Replay:
         if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
             yield f"round {number} was decided for another policy than it names"
         try:
-            expected = decide_beta(known, contents, number, decision["looked"], decision["given"])
+            about = number, decision["looked"], decision["given"]
+            expected, found = decide_beta(known, contents, *about)
         except (ValueError, KeyError, LossesMissingError) as error:
             yield f"the beta of round {number} cannot be computed again: {error}"
             return
-        yield from _compare_round(header, columns.get("calibration"), expected)
-        psi, drawn = decision.get("log_psi"), drawn_normalizer(expected, contents)
+        expected["decision"]["log_psi"] = psi = decision.get("log_psi")
+        yield from _compare_round(header, columns.get("calibration"), expected, found)
+        drawn = drawn_normalizer(found, contents)
         if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
             yield f"the normalizing constant of round {number} is not that of its draws"
 
@@ -283,21 +286,20 @@ def _check_actions(
 # ---- rounds -------------------------------------------------------------------------------------
 
 
-def _compare_round(header: dict[str, Any], stored: Any, expected: Decision) -> Iterator[str]:
+def _compare_round(
+    header: dict[str, Any], stored: Any, expected: dict[str, Any], found: Calibration
+) -> Iterator[str]:
     """Compare the stored decision of a round, and its calibration, with what its rows give."""
     number = header["number"]
-    if not _alike(header["level"], expected.level):
+    if not _alike(header["level"], expected["level"]):
         yield (
             f"the log beta of round {number} is {header['level']:.6g}, but its rows give "
-            f"{expected.level:.6g}"
+            f"{expected['level']:.6g}"
         )
         return
-    said = {**header["decision"], "reference": header["reference"]}
-    told = {**describe(expected), "reference": expected.reference}
-    if expected.calibration is not None:
-        said["calibration"] = {} if stored is None else json.loads(str(stored[0]))
-        told["calibration"] = encode(expected.calibration)
-    if not all(_alike(said.get(name), told[name]) for name in told.keys() - ROUNDED):
+    held = None if stored is None else json.loads(str(stored[0]))
+    said, told = {**header, "calibration": held}, {**header, **expected}
+    if not _alike(said, told | {"calibration": encode(found)}):
         yield f"the record of round {number} is not what its rows give"
 
 
