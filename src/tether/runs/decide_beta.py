@@ -116,17 +116,6 @@ def looks_at(known: State, rows: int, subject: str) -> int:
     return 1 + len(same - {(subject, rows)})
 
 
-def find_confidence(settings: Settings, looks: int) -> float | None:
-    """The confidence of one of several calibrations on the same rows.
-
-    The first spends δ, and number k spends δ/(k·(k + 1)): all of them together at most 1.5 δ,
-    whichever of them is kept.
-    """
-    if settings.confidence is None or looks == 1:
-        return settings.confidence
-    return 1 - (1 - settings.confidence) / (looks * (looks + 1))
-
-
 def decide_beta(
     known: State,
     contents: Contents,
@@ -148,13 +137,20 @@ def decide_beta(
 
 
 def calibrate_arguments(known: State, rows: int, subject: str) -> dict[str, Any]:
-    """What the calibration of a round is asked; to try again on the same rows is the same draw."""
+    """What the calibration of a round is asked; to try again on the same rows is the same draw.
+
+    Of several on the same rows the first spends δ, and number k spends δ/(k·(k + 1)): all of them
+    together at most 1.5 δ, whichever of them is kept.
+    """
     settings, looks = known.given, looks_at(known, rows, subject)
+    confidence = settings.confidence
+    if confidence is not None and looks > 1:
+        confidence = 1 - (1 - confidence) / (looks * (looks + 1))
     draw = np.random.default_rng([settings.seed, CHAIN_STREAM])
     return {
         settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
         "seed": int(draw.integers(2**63)),
-        "confidence": find_confidence(settings, looks),
+        "confidence": confidence,
         "looks": looks if settings.rule == "promise" and settings.confidence is None else 1,
         "bound": {name: limit.bound for name, limit in settings.limits.items()},
         "family": settings.family,

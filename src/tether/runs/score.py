@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.arrays import Floats
 from tether._core.contexts import labels, take
 from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
 from tether.control.log import Log, Proposals
@@ -68,16 +67,25 @@ class Scorer:
         self.number, self.where = len(known.units) + 1, known.calibration_rows
         self.new: list[tuple[str, bytes]] = []
         self.contexts, self.actions = contents.rows(self.where)
+        self.past = past_rounds(known, self.in_use)
+        self.pair: Any = candidate.pair if isinstance(candidate, PathOptimized) else None
+        self.listed = self._listed_actions()
         approximate, error = approximation_of(candidate)
         self.given: dict[str, Any] = {"approximate": approximate, "ratio_error": error}
-        past = past_rounds(known, self.in_use)
-        if isinstance(candidate, PathOptimized):
-            self._check_policies(past, None)
-            self._complete_path(candidate.pair, past)
-        else:
-            listed = self._known_actions(past)
-            self._check_policies(past, listed)
-            self._complete(past, listed)
+        if self.pair is not None:
+            if isinstance(self.contexts, int):
+                raise ValueError(
+                    f"family {self.pair.family!r} needs contexts, the prompts that are answered: "
+                    f"this run has none"
+                )
+            self.given["log_betas"] = np.asarray(self.pair.log_betas, dtype=np.float64).tolist()
+        self._check_policies()
+        for name, number in self._needed():
+            done = self.contents.scored(name, number)
+            for start in range(done, len(self.where), SCORED_AT_ONCE):
+                values = self._scores(name, number, slice(start, start + SCORED_AT_ONCE))
+                header = {"name": name, "policy": number, "first": start}
+                self._keep("scores", header, {"values": values})
         self.log = make_log(known, self.contents, self.number, self.in_use, self.given)
         if (drawn := self._draw()) is not None:
             check_support(drawn.log_safe, drawn.log_optimized)
@@ -91,99 +99,79 @@ class Scorer:
             self.new.append((kind, pack(held, **piece)))
             self.contents.add(kind, held, piece)
 
-    def _complete(self, past: list[int], listed: NDArray[Any] | None) -> None:
-        """Score what is missing for the round that begins."""
-        numbers, name = [*past, self.number], SCORE
-        if listed is not None:
-            place = positions(listed, self.actions, "safe")
-            self._add(PLACE, SAFE, lambda rows: place[rows])
-            numbers, name = [SAFE, *numbers], TABLE
-        for number in numbers:
-            self._add(name, number, lambda rows, who=number: self._score(who, listed, rows))
-        if isinstance(self.contexts, int) or listed is not None:
-            return
-        for number in past:
-            unit = self.known.units[number - 1]
-            if needs_normalizer(find_family(unit.decision["family"]), unit.level):
-                self._add(NORMALIZER, number, lambda rows, who=number: self._normalizer(who, rows))
-
     def probe(self) -> Probe:
         """A few rows with the optimized policy's scores, to recognize it by."""
-        contexts, actions = self._rows(slice(0, min(PROBES, len(self.where))))
+        contexts, actions = self._rows(slice(PROBES))
         scores = policy_calls.score("optimized", self.candidate, contexts, actions)
         return Probe(contexts, actions, scores)
 
-    def _check_policies(self, past: list[int], known: NDArray[Any] | None) -> None:
+    def _check_policies(self) -> None:
         """Refuse policies that score stored actions differently than before."""
-        for number in past:
+        for number in self.past:
             if (probe := self._deployed(number).probe) is not None:
                 probe.check(f"policy of round {number}", self._optimized(number))
-        rows = slice(0, min(PROBED_ROWS, len(self.where)))
-        scores = self._score(SAFE, known, rows)
-        if known is not None:
-            scores = picked(scores, positions(known, self.actions[rows], "safe"))
+        rows = slice(PROBED_ROWS)
+        if self.listed is None:
+            scores = self._scores(SCORE, SAFE, rows)
+        else:
+            scores = picked(self._scores(TABLE, SAFE, rows), self._scores(PLACE, SAFE, rows))
         stored = self.contents.own_scores("log_safe", self.where[rows])
         compare_scores("safe policy", scores, stored)
 
-    def _known_actions(self, past: list[int]) -> NDArray[Any] | None:
+    def _listed_actions(self) -> Any:
         """All actions, where there are contexts and finitely many of them."""
         if isinstance(self.contexts, int):
             return None
-        optimized = [self._optimized(number) for number in past]
-        policies = (self.policies.safe, self.candidate, *optimized)
-        return shared_actions(policies, ["safe", "optimized", *(f"round {k}" for k in past)])
+        optimized = [self._optimized(number) for number in self.past]
+        names = ["safe", "optimized", *(f"round {number}" for number in self.past)]
+        return shared_actions((self.policies.safe, self.candidate, *optimized), names)
 
-    def _optimized(self, number: int) -> Any:
-        if number == SAFE:
-            return self.policies.safe
-        if number == self.number:
-            return self.candidate
-        return self._deployed(number).optimized
+    def _needed(self) -> list[tuple[str, int]]:
+        """Which scores the round needs, of which policies."""
+        if self.pair is not None:
+            return [*((DENSITY, number) for number in self.past), (PATH, self.number)]
+        if self.listed is not None:
+            policies = SAFE, *self.past, self.number
+            return [(PLACE, SAFE), *((TABLE, number) for number in policies)]
+        needed = [(SCORE, number) for number in (*self.past, self.number)]
+        for number in () if isinstance(self.contexts, int) else self.past:
+            unit = self.known.units[number - 1]
+            if needs_normalizer(find_family(unit.decision["family"]), unit.level):
+                needed.append((NORMALIZER, number))
+        return needed
 
-    def _deployed(self, number: int) -> Deployed:
-        return self.policies.of(self.known.units[number - 1])
-
-    def _add(self, name: str, policy: int, compute: Any) -> None:
-        count = len(self.where)
-        for start in range(self.contents.scored(name, policy), count, SCORED_AT_ONCE):
-            rows = slice(start, min(start + SCORED_AT_ONCE, count))
-            header = {"name": name, "policy": policy, "first": start}
-            self._keep("scores", header, {"values": np.asarray(compute(rows))})
-
-    def _score(self, number: int, known: NDArray[Any] | None, rows: slice) -> Floats:
-        policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
-        contexts, actions = self._rows(rows)
-        if known is None:
-            return policy_calls.score(kind, policy, contexts, actions)
-        shape = len(actions), len(known)
-        return np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
-
-    def _normalizer(self, number: int, rows: slice) -> Floats:
-        """Log ψ of a past round's policy in the contexts of some rows, and its error."""
-        policy, (contexts, actions) = self.policies.policy(number), self._rows(rows)
-        reference = self.policies.policy(self.known.units[number - 1].reference)
-        at_reference = policy_calls.score("reference", reference, contexts, actions)
+    def _scores(self, name: str, number: int, rows: slice) -> NDArray[Any]:
+        """The scores of a policy at some calibration rows."""
+        (contexts, actions), kind = self._rows(rows), "optimized" if number else "safe"
+        if name == PLACE:
+            return positions(self.listed, actions, "safe")
+        if name == TABLE:
+            shape = len(actions), len(self.listed)
+            table = policy_calls.table(kind, self._optimized(number), contexts)
+            return np.broadcast_to(table, shape)
+        if name == PATH:
+            return np.asarray(self.pair.path_scores(contexts, actions))
+        if name == SCORE:
+            return policy_calls.score(kind, self._optimized(number), contexts, actions)
+        policy = self.policies.policy(number)
+        if name == DENSITY:
+            return policy_calls.score("tethered", policy, contexts, actions)
+        at_reference = policy_calls.score("reference", policy.safe, contexts, actions)
         scores = self.contents.scores(SCORE, number, len(self.where))[rows]
         blended = blend_scores(scores, at_reference, policy.blend)
         found = settled_normalizer(policy, contexts, at_reference, blended)
         return np.stack([found.log_psi, found.standard_error], axis=1)
 
-    def _complete_path(self, pair: Any, past: list[int]) -> None:
-        if isinstance(self.contexts, int):
-            raise ValueError(
-                f"family {pair.family!r} needs contexts, the prompts that are answered: this run "
-                f"has none"
-            )
-        for number in past:
-            self._add(DENSITY, number, lambda rows, who=number: self._density(who, rows))
-        self._add(PATH, self.number, lambda rows: pair.path_scores(*self._rows(rows)))
-        self.given["log_betas"] = np.asarray(pair.log_betas, dtype=np.float64).tolist()
+    def _optimized(self, number: int) -> Any:
+        if number == SAFE:
+            return self.policies.safe
+        return self.candidate if number == self.number else self._deployed(number).optimized
 
-    def _density(self, number: int, rows: slice) -> Floats:
-        return policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
+    def _deployed(self, number: int) -> Deployed:
+        return self.policies.of(self.known.units[number - 1])
 
     def _rows(self, rows: slice) -> tuple[Any, NDArray[Any]]:
-        index = np.arange(rows.start, rows.stop)
+        index = np.arange(len(self.where))[rows]
         return take(self.contexts, index), self.actions[index]
 
     # ---- draws --------------------------------------------------------------------------------
@@ -196,10 +184,8 @@ class Scorer:
         if self.log.has_mixture:
             policies = [self.policies.policy(number) for number in counts]
             logged_by = Mixture(policies, list(counts.values()))
-        if isinstance(self.candidate, PathOptimized):
-            drawn: Proposals = self.candidate.pair.make_proposals(
-                contexts, rng, logged_by=logged_by
-            )
+        if self.pair is not None:
+            drawn: Proposals = self.pair.make_proposals(contexts, rng, logged_by=logged_by)
             return drawn
         if isinstance(contexts, int):
             most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))

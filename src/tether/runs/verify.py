@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ import numpy as np
 import sqlalchemy as sql
 
 from tether._core.records import encode
-from tether.control.calibration import Calibration
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
 from tether.runs.decide_beta import decide_beta, drawn_normalizer
@@ -52,6 +52,7 @@ TOLERANCE = 1e-6
 """How far, relatively, numbers of a calibration may be from those computed again elsewhere."""
 ROUNDED = {"warnings", "curve", "probes"}
 """What is not compared: words and pictures in which a rounded number may tip over."""
+STEP, ROUND = ("share", "step"), ("log beta", "round")
 MOST_ERRORS = 6.0
 """A normalizing constant further, in standard errors, from that of the stored draws is forged."""
 
@@ -169,7 +170,9 @@ class _Replay:
             yield f"the beta of round {number} cannot be computed again: {error}"
             return
         expected["decision"]["log_psi"] = psi = decision.get("log_psi")
-        yield from _compare_round(header, columns.get("calibration"), expected, found)
+        text = str(columns["calibration"][0]) if "calibration" in columns else "null"
+        said, told = {"calibration": json.loads(text)}, {"calibration": encode(found)}
+        yield from _compare(header | said, header | expected | told, ROUND, _alike)
         drawn = drawn_normalizer(found, contents)
         if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
             yield f"the normalizing constant of round {number} is not that of its draws"
@@ -218,15 +221,21 @@ def _check_losses(state: State, columns: dict[str, Any]) -> Iterator[str]:
         yield "a reward is infinite"
 
 
-def _compare_step(header: dict[str, Any], decided: dict[str, Any]) -> Iterator[str]:
-    expected, number = read_header(pack(decided)), header["number"]
-    if header["level"] != expected["level"]:
+def _compare(
+    header: dict[str, Any],
+    expected: dict[str, Any],
+    names: tuple[str, str],
+    same: Callable[[Any, Any], bool] = operator.eq,
+) -> Iterator[str]:
+    """Compare a stored decision with what its rows give; `names` are of its level and of a unit."""
+    number = header["number"]
+    if not same(header["level"], expected["level"]):
         yield (
-            f"the share of step {number} is {header['level']:.6g}, but its rows give "
+            f"the {names[0]} of {names[1]} {number} is {header['level']:.6g}, but its rows give "
             f"{expected['level']:.6g}"
         )
-    elif header != expected:
-        yield f"the record of step {number} is not what its rows give"
+    elif not same(header, expected):
+        yield f"the record of {names[1]} {number} is not what its rows give"
 
 
 def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> Iterator[str]:
@@ -234,7 +243,7 @@ def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> I
     by_hand = state.given.units_per_step is None and state.given.step_seconds is None
     if state.units and not by_hand and not is_over(state, now):
         yield f"step {header['number']} began before the last one was over"
-    yield from _compare_step(header, decide_share(state, now))
+    yield from _compare(header, read_header(pack(decide_share(state, now))), STEP)
 
 
 def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
@@ -244,7 +253,8 @@ def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
     begins = header["ramp"] == number and not (goes_on and resumed)
     if not begins and state.given.units_per_step is not None and not is_ramp_over(state):
         yield f"step {number} began before the last one was over"
-    yield from _compare_step(header, decide_ramp(state, header["policy"], begins=begins))
+    decided = decide_ramp(state, header["policy"], begins=begins)
+    yield from _compare(header, read_header(pack(decided)), STEP)
 
 
 def _check_keys(
@@ -284,23 +294,6 @@ def _check_actions(
 
 
 # ---- rounds -------------------------------------------------------------------------------------
-
-
-def _compare_round(
-    header: dict[str, Any], stored: Any, expected: dict[str, Any], found: Calibration
-) -> Iterator[str]:
-    """Compare the stored decision of a round, and its calibration, with what its rows give."""
-    number = header["number"]
-    if not _alike(header["level"], expected["level"]):
-        yield (
-            f"the log beta of round {number} is {header['level']:.6g}, but its rows give "
-            f"{expected['level']:.6g}"
-        )
-        return
-    held = None if stored is None else json.loads(str(stored[0]))
-    said, told = {**header, "calibration": held}, {**header, **expected}
-    if not _alike(said, told | {"calibration": encode(found)}):
-        yield f"the record of round {number} is not what its rows give"
 
 
 def _alike(first: Any, second: Any) -> bool:
