@@ -451,10 +451,8 @@ class Controller(Run):
         ----------
         ids : array-like of int
             The ids of the actions, none of which has a loss.
-        reason : str
-            Why they were not carried out; stored with them.
-        actor : str, optional
-            Who withdraws them; by default the name of the operating system's user.
+        reason, actor : str
+            As for `halt`.
         """
         numbers, header = checked_ids(ids), act_header("withdraw", reason, actor)
 

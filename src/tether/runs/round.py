@@ -14,19 +14,18 @@ from tether._core import policy_calls, validate
 from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
-from tether.control.families import blend_scores
 from tether.policies.picker import Picker
-from tether.policies.policy import picked
 from tether.policies.served import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
 from tether.runs.actions import CALL_BITS, WAITED, Actions
 from tether.runs.body import Columns, pack
+from tether.runs.decide_beta import needs_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import ChangedPolicyError, RoundOverError, StoreError, TamperedError
 from tether.runs.event_log import Transaction
 from tether.runs.keys import action_name, claims_of
 from tether.runs.log_rows import cut, encode_rows, same_formats
-from tether.runs.policies import Coin, Deployed, PathOptimized, read_calibration
+from tether.runs.policies import Coin, Deployed, read_calibration
 from tether.runs.run import ROWS_PER_EVENT
 from tether.runs.state import SAFE, State, Unit
 
@@ -183,8 +182,9 @@ class Round:
                     unit, stopped = stored
                     continue
                 if not known:
-                    served, rows = _served(unit, drawn.arm), (drawn.contexts, drawn.actions)
-                    return Actions.of(stored, *rows, served, failure=drawn.failure)
+                    served = np.where(drawn.arm > 0, unit.number, -drawn.arm)
+                    rows = drawn.contexts, drawn.actions, served
+                    return Actions.of(stored, *rows, failure=drawn.failure)
                 taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
             return run._read_actions(np.array([taken[k] for k in range(length(given))]))
 
@@ -332,41 +332,28 @@ class Round:
         if self._is_ramp:
             actions, is_new = self._coin(unit).draw(contexts, rng)
             return Drawn(contexts, actions, np.where(is_new, 1, -unit.reference), {})
-        optimized = deployed.optimized
+        policy, optimized = deployed.policy, deployed.optimized
         if deployed.probe is not None and deployed.probe.is_due(optimized):
             deployed.probe.check(f"policy of round {self.number}", optimized)
         if isinstance(optimized, Picker):  # its score, which may be a large model, is asked once
             table = policy_calls.table("optimized", optimized, contexts)
-            actions, log_prob = deployed.policy.choose_by(table, contexts, rng)
-            log_safe = policy_calls.score("safe", self._run.safe, contexts, actions)
-            both = log_safe, picked(table, actions)
+            actions, log_prob = policy.choose_by(table, contexts, rng)
         else:
-            actions = draw_asking_every_policy(deployed.policy, contexts, rng)
-            if isinstance(optimized, PathOptimized):
-                optimized = optimized.pair.optimized
-            both = policy_calls.score_both(self._run.safe, optimized, contexts, actions)
-            log_prob = self._log_prob(deployed, contexts, actions, *both)
-        scores = {"log_safe": both[0], "log_prob": log_prob}
+            actions = draw_asking_every_policy(policy, contexts, rng)
+            log_prob = _log_prob(policy, contexts, actions)
+        log_safe = policy_calls.score("safe", self._run.safe, contexts, actions)
+        scores = {"log_safe": log_safe, "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 
-    def _log_prob(
-        self, deployed: Deployed, contexts: Any, actions: Any, log_safe: Floats, log_optimized: Any
-    ) -> Floats:
-        """The density of the policy that acted; NaN where its normalizer is only estimated."""
-        policy = deployed.policy
-        if not isinstance(policy, Tethered):  # along a path
-            return policy_calls.score("tethered", policy, contexts, actions, drew=True)
-        if policy.actions is not None and not isinstance(contexts, int):
-            return policy.log_prob(contexts, actions)
-        log_psi: Any = 0.0
-        if not policy.family.normalized and not np.isinf(policy.log_beta):
-            if not isinstance(contexts, int):
-                return np.full(len(actions), np.nan)
-            log_psi = policy.normalizer(contexts).log_psi
-        if self._unit.reference != SAFE:
-            log_safe = policy_calls.score("reference", policy.safe, contexts, actions)
-        log_optimized = blend_scores(log_optimized, log_safe, policy.blend)
-        return policy.family.log_density(log_safe, log_optimized, policy.log_beta, log_psi)
+
+def _log_prob(policy: Any, contexts: Any, actions: Any) -> Floats:
+    """The density of the policy that acted; NaN where its normalizer is only estimated."""
+    unlisted = isinstance(policy, Tethered) and policy.actions is None
+    in_context = not isinstance(contexts, int)
+    if unlisted and in_context and needs_normalizer(policy.family, policy.log_beta):
+        policy_calls.score("optimized", policy.optimized, contexts, actions)  # they must be valid
+        return np.full(len(actions), np.nan)
+    return policy_calls.score("tethered", policy, contexts, actions, drew=True)
 
 
 def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:
@@ -386,10 +373,6 @@ def _encoded(state: State, drawn: Drawn) -> tuple[dict[str, Any], Columns]:
     return header, encode_rows(drawn.contexts, drawn.actions, formats)
 
 
-def _served(unit: Unit, arm: Integers) -> Integers:
-    return np.where(arm > 0, unit.number, -arm)
-
-
 def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | None:
     if keys is None:
         return None
@@ -401,6 +384,5 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
                 f"keys must be text of 1 to {MAX_KEY_LENGTH} characters without NUL, got {each!r}"
             )
     if len(set(names)) < len(names):
-        again = next(each for each in names if names.count(each) > 1)
-        raise ValueError(f"keys must be unique, got {again!r} more than once")
+        raise ValueError(f"keys must be unique, got {names!r:.200}")
     return names

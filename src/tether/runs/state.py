@@ -299,7 +299,7 @@ class State:
     def _fold_settings(self, event: Event, header: dict[str, Any], _: Any) -> None:
         if self.settings is not None:
             raise ValueError("the settings are fixed by the first event")
-        self.settings = self.original = Settings.from_dict(header)
+        self.settings = self.original = decode(Settings, header, "settings")
         self.rows = _rows_of(self.settings)
         self._end_silence()
         self.stop.restart(self)
