@@ -31,7 +31,7 @@ from tether.runs.decide_beta import by_safe, decide_beta, rows_in_use
 from tether.runs.decide_ramp import decide_ramp
 from tether.runs.errors import ChangedPolicyError, RoundTakenError
 from tether.runs.event_log import Transaction, read_events
-from tether.runs.export_log import accepted, seen_by, write_log
+from tether.runs.export_log import accepted, exported, write_log
 from tether.runs.log_rows import Contents, encode_rows
 from tether.runs.outbox import Outbox
 from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, saved
@@ -308,7 +308,7 @@ class Controller(Run):
         """The header of a round, its calibration, what it deploys, and the events before it."""
         number, subject = len(known.units) + 1, fingerprint(optimized) or name
         if given is not None:
-            known = self._state_at(seen_by(given))
+            known = self._state_at(exported(given)[1])
             if number != len(known.units) + 1:
                 raise RoundTakenError(
                     f"calibration is of a log that was exported before round {number - 1} began: "
@@ -363,11 +363,6 @@ class Controller(Run):
         retired = self.submit(lambda t: unit.number in t.state.retired)
         is_deployed = unit.policy is not None and serves and not retired
         return Round(self, unit, self._policies.of(unit) if is_deployed else None)
-
-    @property
-    def safe(self) -> Any:
-        """The safe policy; on shortlists, a uniform pick among the candidates."""
-        return self._policies.safe
 
     # ---- rows ---------------------------------------------------------------------------------
 
@@ -583,14 +578,12 @@ def _append_policy(
             f"name {name!r} belongs to another policy, or it is not known to be the same: choose "
             f"another name"
         )
-    if held is not None and (held["formats"] is not None or probe is None):
-        return
-    columns, formats = {}, None if probe is None else t.state.formats
+    columns, formats = {}, t.state.formats
     if probe is not None and formats is not None:
-        columns = encode_rows(probe.contexts, probe.actions, formats)
-        columns["score"] = probe.scores
-    blob = None if content is None else t.blob(content)
-    t.append("policy", pack({**policy, "formats": formats, "blob": blob}, **columns))
+        columns = {"score": probe.scores, **encode_rows(probe.contexts, probe.actions, formats)}
+    if held is None or columns:
+        blob = None if content is None else t.blob(content)
+        t.append("policy", pack({**policy, "formats": formats, "blob": blob}, **columns))
 
 
 def _find_family(family: str | Family) -> tuple[Family | None, int | None]:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.contexts import labels
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import Acting, PolicyPath
@@ -237,9 +238,9 @@ def make_log(
     if place is not None:
         columns = {f"log_{name}_all": values for name, values in tables.items()}
         columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
-    context = contents.labels(where[used])
-    if context is not None:
-        columns["context"] = context
+    contexts, _ = contents.rows(where[used])
+    if not isinstance(contexts, int):
+        columns["context"] = labels(contexts)
     share = counts.get(reference, 0) / sum(counts.values())
     if kind == PATH:
         columns["policy_path"] = PolicyPath(settings.family, given["log_betas"], scores[:, 2:])

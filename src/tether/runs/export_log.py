@@ -78,34 +78,28 @@ def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]
     return log, proposals, held["calibrate"]
 
 
-def seen_by(found: Calibration) -> int:
-    """The event up to which the log of a calibration goes."""
-    return _exported(found)[1]
-
-
 def accepted(
     known: State, subject: str, found: Calibration, scorer: Scorer
 ) -> tuple[dict[str, Any], Calibration]:
     """A calibration that was made elsewhere as a decision, if it is of this log and these rules."""
-    digest, log = _exported(found)[0], scorer.log
-    if digest != _digest(_columns(scorer), scorer.contents.draws):
+    if exported(found)[0] != _digest(_columns(scorer), scorer.contents.draws):
         raise ValueError(
             "calibration is not of the log of this run and this policy: its digest differs from "
             "that of the export"
         )
-    asked = calibrate_arguments(known, len(log), subject)
-    rule, losses = known.given.rule, found.losses.items()
+    rule, asked = known.given.rule, calibrate_arguments(known, len(scorer.log), subject)
+    losses, chain = found.losses.items(), found.chain
     own = {
         rule: {key: each.alpha for key, each in losses},
         "bound": {key: each.bound for key, each in losses},
         "confidence": found.confidence,
         "family": found.family,
         "seed": asked["seed"],
-        "looks": 1 if found.chain is None else found.chain.looks,
+        "looks": 1 if chain is None else chain.looks,
     }
     if found.confidence is None and found.rule != rule:
         own[rule] = None
-    if found.chain is not None and found.chain.uniform != draw_uniform(log.rows, asked["seed"]):
+    if chain is not None and chain.uniform != draw_uniform(scorer.log.rows, asked["seed"]):
         own["seed"] = None
     for name, value in asked.items():
         if own[name] != value:
@@ -116,7 +110,8 @@ def accepted(
     return told(known, scorer.in_use, subject, scorer.given, replace(found, probes=None))
 
 
-def _exported(found: Calibration) -> tuple[str, int]:
+def exported(found: Calibration) -> tuple[str, int]:
+    """The digest of the log that a calibration is of, and the event up to which the log goes."""
     held = None if found.probes is None else found.probes.fingerprints.get(EXPORT)
     if held is None:
         raise ValueError(

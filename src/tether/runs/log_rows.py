@@ -16,7 +16,6 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats, Integers
-from tether._core.contexts import labels
 from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, encode, format_of
 from tether.policies.picker import ShortlistRows
 from tether.runs.body import Columns, unpack
@@ -129,11 +128,6 @@ class Contents:
             if name.partition("/")[0] in self.formats
         }
         return decode_rows(columns, self.formats, len(index))
-
-    def labels(self, index: Integers) -> Integers | None:
-        """Labels of the contexts of some rows; None where there are no contexts."""
-        contexts, _ = self.rows(index)
-        return None if isinstance(contexts, int) else labels(contexts)
 
     def own_scores(self, name: str, index: Integers) -> Floats:
         """The scores of actions that were stored with them; NaN in a ramp, which has none."""

@@ -157,8 +157,6 @@ class Policies:
 
     def _pair(self, name: str, given: Any) -> PathOptimized:
         assert self._path is not None
-        if isinstance(given, PathOptimized):
-            return given
         if not hasattr(given, "path_scores"):
             raise TypeError(
                 f"{name} must be a pair that is tethered at every token, as "

@@ -62,11 +62,17 @@ class Round:
         The round's number, from 1.
     note : str
         Why the safe policy serves, or what else has to be known; often empty.
+    reference : int
+        The round whose policy the level is measured against; 0 is the safe policy.
+    decision : dict
+        What the round was decided on, as plain values.
     """
 
     def __init__(self, run: Controller, unit: Unit, deployed: Deployed | None) -> None:
-        self._run, self._unit, self._deployed = run, unit, deployed
-        self.number, self.note = unit.number, str(unit.decision.get("reason", ""))
+        self._run, self._policies = run, run._policies
+        self._unit, self._deployed = unit, deployed
+        self.number, self.reference, self.decision = unit.number, unit.reference, unit.decision
+        self.note = str(unit.decision.get("reason", ""))
 
     def __repr__(self) -> str:
         level = f"share={self.share:.6g}" if self._is_ramp else f"beta={self.beta:.6g}"
@@ -92,16 +98,6 @@ class Round:
         return self._unit.level
 
     @property
-    def reference(self) -> int:
-        """The round whose policy the level is measured against; 0 is the safe policy."""
-        return self._unit.reference
-
-    @property
-    def decision(self) -> dict[str, Any]:
-        """What the round was decided on, as plain values."""
-        return dict(self._unit.decision)
-
-    @property
     def calibration(self) -> Calibration | None:
         """The calibration; None if there was nothing to calibrate, and `note` says why."""
         return read_calibration(self._run._log, self._unit)
@@ -111,7 +107,7 @@ class Round:
         """The policy that acts while no alarm stands: the tethered policy, or the safe one."""
         if self._is_ramp and self._deployed is not None and self.share > 0:
             return self._coin(self._unit)
-        return self._run._policies.served(None if self._is_ramp else self._deployed)
+        return self._policies.served(None if self._is_ramp else self._deployed)
 
     def act(
         self,
@@ -210,7 +206,7 @@ class Round:
             raise ValueError(
                 "record needs a round of the safe policy: begin one with `run.begin()`"
             )
-        if (shortlist := self._run._policies.shortlist) is not None:
+        if (shortlist := self._policies.shortlist) is not None:
             contexts, actions = shortlist.join(contexts, actions, rng)
         stored = self._store(self._unit, self._scored_by_safe(contexts, actions), rng)
         assert isinstance(stored, np.ndarray)
@@ -307,23 +303,23 @@ class Round:
             return self._by_safe(contexts, rng, str(error))
 
     def _by_safe(self, contexts: Any, rng: np.random.Generator, failure: str = "") -> Drawn:
-        actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
+        actions = policy_calls.draw("safe", self._policies.safe, contexts, rng)
         return self._scored_by_safe(contexts, actions, failure)
 
     def _scored_by_safe(self, contexts: Any, actions: Any, failure: str = "") -> Drawn:
         scores = {}
         if not self._is_ramp:
-            log_safe = policy_calls.score("safe", self._run.safe, contexts, actions, drew=True)
+            log_safe = policy_calls.score("safe", self._policies.safe, contexts, actions, drew=True)
             scores = {"log_safe": log_safe, "log_prob": log_safe}
         return Drawn(contexts, actions, np.zeros(len(actions), np.int64), scores, failure)
 
     def _with_candidates(self, contexts: Any, rng: np.random.Generator) -> Any:
-        shortlist = self._run._policies.shortlist
+        shortlist = self._policies.shortlist
         return contexts if shortlist is None else shortlist.draw(contexts, rng)
 
     def _coin(self, unit: Unit) -> Coin:
         assert self._deployed is not None
-        reference = self._run._policies.policy(unit.reference)
+        reference = self._policies.policy(unit.reference)
         return Coin(reference, self._deployed.policy, unit.level)
 
     def _by_deployed(self, unit: Unit, contexts: Any, rng: np.random.Generator) -> Drawn:
@@ -341,7 +337,7 @@ class Round:
         else:
             actions = draw_asking_every_policy(policy, contexts, rng)
             log_prob = _log_prob(policy, contexts, actions)
-        log_safe = policy_calls.score("safe", self._run.safe, contexts, actions)
+        log_safe = policy_calls.score("safe", self._policies.safe, contexts, actions)
         scores = {"log_safe": log_safe, "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 

@@ -46,8 +46,6 @@ from tether.runs.state import CACHED, LOSS, REWARD, State
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
 
-MOST_FINDINGS = 1000
-"""A store with more is not looked at further."""
 TOLERANCE = 1e-6
 """How far, relatively, numbers of a calibration may be from those computed again elsewhere."""
 ROUNDED = {"warnings", "curve", "probes"}
@@ -80,34 +78,26 @@ class _Replay:
 
     def findings(self, signer: Signer | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
-        last = self._walk()
-        if last is None and not self._found:
+        event, found = None, self._found
+        try:
+            for event in follow(read_events(self._connection)):
+                found += [f"event {event.seq}: {each}" for each in self._check(event)]
+                self._state.fold(event)
+        except TamperedError as error:
+            return [*found, str(error)]
+        except Exception as error:
+            assert event is not None
+            return [*found, f"event {event.seq} ({event.kind}) cannot follow: {error}"]
+        if event is None:
             return ["there is no event"]
-        if last is not None and not self._found:
-            self._check_signature(last, signer)
+        if self._state.raises is not None:
+            found.append(f"event {event.seq}: the alarm that it raises is missing")
+        if not found:
+            self._check_signature(event, signer)
             self._compare_index()
             self._compare_blobs()
             self._compare_cache()
-        return self._found
-
-    def _walk(self) -> Event | None:
-        event = None
-        try:
-            for event in follow(read_events(self._connection)):
-                self._found += [f"event {event.seq}: {each}" for each in self._check(event)]
-                self._state.fold(event)
-                if len(self._found) >= MOST_FINDINGS:
-                    return event
-        except TamperedError as error:
-            self._found.append(str(error))
-            return event
-        except Exception as error:
-            assert event is not None
-            self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
-            return event
-        if event is not None and self._state.raises is not None:
-            self._found.append(f"event {event.seq}: the alarm that it raises is missing")
-        return event
+        return found
 
     def _check(self, event: Event) -> Iterator[str]:
         """What is wrong with an event, given the state before it."""
