@@ -127,7 +127,7 @@ def forger(kind, edit, holds=lambda header: True):
 
 
 def is_decided(header):
-    return "attempt" in header["decision"]
+    return "looked" in header["decision"]
 
 
 def is_last(header):

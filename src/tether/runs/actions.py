@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.arrays import Contexts, Floats, Integers, few, plain_array, shown
@@ -27,8 +27,6 @@ Losses = ArrayLike | Mapping[str, ArrayLike]
 @dataclass(frozen=True, repr=False)
 class Actions:
     """Stored actions, with the ids under which their losses are observed.
-
-    It can be used in place of an array of the actions.
 
     Parameters
     ----------
@@ -70,15 +68,6 @@ class Actions:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.actions)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.actions[key]
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.actions, dtype=dtype, copy=bool(copy) or None)
 
 
 @dataclass(frozen=True, repr=False)

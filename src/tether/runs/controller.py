@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -11,32 +13,34 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import Contexts
+from tether._core.arrays import Contexts, Integers
 from tether._core.contexts import as_contexts
+from tether._core.records import encode
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, find_family
 from tether.policies.policy import PolicyLike
 from tether.policies.probes import fingerprint
 from tether.policies.shortlist import Shortlist
 from tether.runs.actions import Actions, Losses, TrainingRows, checked_ids, named_losses, rows_of
-from tether.runs.body import pack
-from tether.runs.decide_beta import Decision, rows_in_use
+from tether.runs.body import Columns, pack
+from tether.runs.decide_beta import by_safe, decide_beta, rows_in_use
 from tether.runs.decide_ramp import decide_ramp
-from tether.runs.errors import ChangedPolicyError
-from tether.runs.event_log import Transaction
-from tether.runs.export_log import write_log
-from tether.runs.log_rows import Contents
+from tether.runs.errors import ChangedPolicyError, RoundTakenError
+from tether.runs.event_log import Transaction, read_events
+from tether.runs.export_log import accepted, exported, write_log
+from tether.runs.log_rows import Contents, encode_rows
 from tether.runs.outbox import Outbox
-from tether.runs.policies import Deployed, Policies, PolicyLookup
-from tether.runs.round import Round
-from tether.runs.run import act_header
+from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, saved
+from tether.runs.round import Round, append_rows
+from tether.runs.run import PATIENCE, Run, act_header, losses_in
+from tether.runs.score import Scorer, find_normalizer
 from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
-from tether.runs.state import REWARD, SAFE, Unit
-from tether.runs.stored_rounds import StoredRounds
+from tether.runs.state import REWARD, State, Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -45,7 +49,7 @@ MISSING = ("wait", "worst_case", "exclude")
 MAX_NAME_LENGTH = 200
 
 
-class Controller(StoredRounds):
+class Controller(Run):
     """Keeps an optimized policy on its tether, round after round, with everything in a store.
 
     Promised for each round: what `calibrate` promises, with all past rounds in the log's mixture,
@@ -195,6 +199,7 @@ class Controller(StoredRounds):
         outbox = Outbox.of(fallback, "safe")
         self._lock, self._contents = RLock(), Contents()
         super().__init__(store, given, deadline=deadline, key=key, outbox=outbox, free=("safe",))
+        self._policies.log = self._log
         known, own = self.settings.safe, self._policies.safe_fingerprint
         if known and own and known != own:
             self.close()
@@ -253,25 +258,74 @@ class Controller(StoredRounds):
         with self._lock:
             optimized = None if policy is None else self._policies.optimized("policy", policy)
             known = self._refresh()
-            number = len(known.units) + 1
-            name = f"round {number}" if name is None else _checked_name(name)
-            if self.settings.decides_shares:
-                ramped = None if optimized is None else name
-                deployed = None if optimized is None else Deployed(optimized, optimized)
-                return self._append_round(
-                    number,
-                    lambda state: pack(decide_ramp(state, ramped, begins=True)),
-                    *(optimized, name, deployed),
-                )
+            name = f"round {len(known.units) + 1}" if name is None else _checked_name(name)
+            decided, found, deployed = by_safe("no policy was given"), None, None
+            scored = list[tuple[str, bytes]]()
             if optimized is None:
-                note = "no policy was given"
+                pass
+            elif self.settings.decides_shares:
+                deployed = Deployed(optimized, optimized)
             elif known.standing is not None:
-                note = f"alarm {known.standing} stood: the safe policy serves"
+                decided = by_safe(f"alarm {known.standing} stood: the safe policy serves")
             elif not rows_in_use(known).used.any():
-                note = "no losses to calibrate on yet: the safe policy serves"
+                decided = by_safe("no losses to calibrate on yet: the safe policy serves")
             else:
-                return self._begin_calibrated(known, optimized, name, calibration)
-            return self._begin_decided(known, Decision(note=note), optimized, name)
+                decided, found, deployed, scored = self._calibrate(
+                    known, optimized, name, calibration
+                )
+            content, problem = (None, "") if optimized is None else saved(optimized)
+            policy = {"name": name, "fingerprint": fingerprint(optimized), "problem": problem}
+            columns = {}
+            if found is not None:
+                columns["calibration"] = np.array([json.dumps(encode(found))], dtype=object)
+
+            def job(t: Transaction) -> Unit:
+                named = None if optimized is None else name
+                if len(t.state.units) != len(known.units):
+                    raise RoundTakenError(
+                        f"round {len(known.units) + 1} was begun by another process while this one "
+                        f"calibrated: use `run.round`, or begin the next round"
+                    )
+                if named is not None:
+                    _append_policy(t, policy, None if deployed is None else deployed.probe, content)
+                for kind, body in scored:
+                    t.append(kind, body)
+                if t.state.given.decides_shares:
+                    header = decide_ramp(t.state, named, begins=True)
+                else:
+                    header = t.state.next_unit(**{"seen": known.seq, **decided}, policy=named)
+                t.append("round", pack(header, **columns))
+                return t.state.units[-1]
+
+            unit = self.submit(job, PATIENCE)
+            if deployed is not None:
+                self._policies.keep(unit, deployed)
+            return Round(self, unit, deployed)
+
+    def _calibrate(
+        self, known: State, optimized: Any, name: str, given: Calibration | None
+    ) -> tuple[dict[str, Any], Calibration, Deployed | None, list[tuple[str, bytes]]]:
+        """The header of a round, its calibration, what it deploys, and the events before it."""
+        number, subject = len(known.units) + 1, fingerprint(optimized) or name
+        if given is not None:
+            known = self._state_at(exported(given)[1])
+            if number != len(known.units) + 1:
+                raise RoundTakenError(
+                    f"calibration is of a log that was exported before round {number - 1} began: "
+                    f"export the log again"
+                )
+        scorer = Scorer(known, self._contents, self._policies, optimized)
+        if given is None:
+            about = number, subject, scorer.given
+            decided, found = decide_beta(known, scorer.contents, *about, scorer.log)
+        else:
+            decided, found = accepted(known, subject, given, scorer)
+        decided["seen"], decided["decision"]["log_psi"], deployed = known.seq, None, None
+        if found.exists:
+            policy = self._policies.tethered(optimized, known.reference, found)
+            decided["decision"]["log_psi"] = find_normalizer(policy, scorer.log)
+            deployed = Deployed(optimized, policy, scorer.probe())
+        return decided, found, deployed, scorer.new
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
@@ -303,6 +357,12 @@ class Controller(StoredRounds):
         """The present round, also after a restart; None before the first."""
         unit = self.submit(lambda t: t.state.last)
         return None if unit is None else self._round_of(unit)
+
+    def _round_of(self, unit: Unit) -> Round:
+        serves = self.settings.decides_shares or unit.level > -math.inf
+        retired = self.submit(lambda t: unit.number in t.state.retired)
+        is_deployed = unit.policy is not None and serves and not retired
+        return Round(self, unit, self._policies.of(unit) if is_deployed else None)
 
     # ---- rows ---------------------------------------------------------------------------------
 
@@ -386,10 +446,8 @@ class Controller(StoredRounds):
         ----------
         ids : array-like of int
             The ids of the actions, none of which has a loss.
-        reason : str
-            Why they were not carried out; stored with them.
-        actor : str, optional
-            Who withdraws them; by default the name of the operating system's user.
+        reason, actor : str
+            As for `halt`.
         """
         numbers, header = checked_ids(ids), act_header("withdraw", reason, actor)
 
@@ -434,16 +492,9 @@ class Controller(StoredRounds):
         taken = np.asarray(actions)
         where: Any = as_contexts(contexts, taken)
         present = self.round
-        if present is None or present._unit.policy is not None:
-            raise ValueError(
-                "record needs a round of the safe policy: begin one with `run.begin()`"
-            )
-        if self._policies.shortlist is not None:
-            where, taken = self._policies.shortlist.join(where, taken, rng)
-        drawn = self._scored_by_safe(where, taken)
-        stored = self._store_rows(present._unit, drawn, rng, stopped=None)
-        assert isinstance(stored, np.ndarray)
-        return Actions.of(stored, where, taken, SAFE)
+        if present is None:
+            raise ValueError("record needs a round: begin one with `run.begin()`")
+        return present._record(where, taken, rng)
 
     def export_log(self, folder: str | Path, policy: Any) -> Path:
         """Write the log of the next round as Parquet, to calibrate it elsewhere.
@@ -468,13 +519,71 @@ class Controller(StoredRounds):
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
             known = self._refresh()
-            scorer = self._scored(known, optimized)
-            subject = fingerprint(optimized) or secrets.token_hex(8)
-            digest = write_log(Path(folder), known, subject, scorer.log, scorer.contents)
-            looked: dict[str, Any] = {"subject": digest, "looked": subject}
-            looked["rows"] = len(scorer.log)
-            self.append_act("export_log", f"for round {scorer.number}", **looked)
+            scorer = Scorer(known, self._contents, self._policies, optimized)
+            looked = fingerprint(optimized) or secrets.token_hex(8)
+            subject = write_log(Path(folder), known, looked, scorer)
+            more: dict[str, Any] = {"subject": subject, "looked": looked, "rows": len(scorer.log)}
+            self.append_act("export_log", f"for round {scorer.number}", **more)
             return Path(folder)
+
+    # ---- what is stored -----------------------------------------------------------------------
+
+    def _refresh(self) -> State:
+        """The rows and rounds of this moment, whose contents have been read."""
+        known = self.submit(lambda t: t.state.copy(), PATIENCE)
+        self._log.read(lambda connection: self._contents.read(connection, known.seq, known.head))
+        return known
+
+    def _state_at(self, seen: int) -> State:
+        """The state after an event, folded anew."""
+        state = State()
+
+        def walk(connection: sql.Connection) -> None:
+            for event in read_events(connection, until=seen):
+                state.fold(event)
+
+        self._log.read(walk)
+        return state
+
+    def _read_actions(self, rows: Integers) -> Actions:
+        with self._lock:
+            return self._handed_out(self._refresh(), rows)
+
+    def _handed_out(self, known: State, rows: Integers) -> Actions:
+        if not len(rows):
+            return Actions(rows, np.empty(0), 0, rows)
+        return Actions.of(rows, *self._contents.rows(rows), known.served[rows])
+
+    def _carry_out(
+        self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
+    ) -> int:
+        if kind == "rows":
+            return append_rows(t, header, columns)
+        ids = columns["id"]
+        rows = rows_of(t.state, ids)
+        gone = ids[t.state.rows["withdrawn"][rows]]
+        if len(gone):
+            raise ValueError(f"ids {gone[:5].tolist()} were withdrawn: they have no losses")
+        return self._store_losses(t, rows, losses_in(columns))
+
+
+def _append_policy(
+    t: Transaction, policy: dict[str, Any], probe: Probe | None, content: bytes | None
+) -> None:
+    """Store the policy of a round, unless the same is stored already."""
+    name, own = policy["name"], policy["fingerprint"]
+    held = t.state.policies.get(name)
+    if held is not None and (own is None or own != held["fingerprint"]):
+        raise ValueError(
+            f"name {name!r} belongs to another policy, or it is not known to be the same: choose "
+            f"another name"
+        )
+    columns, formats = {}, t.state.formats
+    if probe is not None and formats is not None:
+        columns = {"score": probe.scores, **encode_rows(probe.contexts, probe.actions, formats)}
+    if held is None or columns:
+        blob = None if content is None else t.blob(content)
+        t.append("policy", pack({**policy, "formats": formats, "blob": blob}, **columns))
 
 
 def _find_family(family: str | Family) -> tuple[Family | None, int | None]:

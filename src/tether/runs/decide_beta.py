@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.contexts import labels
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import Acting, PolicyPath
@@ -39,9 +40,9 @@ from tether.runs.state import SAFE, State, Unit
 SCORE, TABLE, PLACE, NORMALIZER = "score", "table", "place", "normalizer"
 """Scores of calibration rows: of the action that was taken; of every action, and which of them was
 taken; log ψ in the row's context, and its error."""
-PATH, DENSITY, LOG_BETAS = "path", "density", "log_betas"
+PATH, DENSITY = "path", "density"
 """Along a path: scores of the safe policy, the optimized one and those between them; the density of
-a past round's policy; the betas of the path."""
+a past round's policy."""
 CHAIN_STREAM = 104729
 """Part of the seed of the draw of a promise."""
 LARGEST_DENSITY_FACTOR = 1.25
@@ -72,18 +73,6 @@ class Density(NamedTuple):
 
     log: Floats
     error: Floats
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What a round begins with; `calibration` is None where there was nothing to calibrate."""
-
-    level: float = -math.inf
-    note: str = ""
-    reference: int = SAFE
-    calibration: Calibration | None = None
-    rows: int = 0
-    looks: int = 0
 
 
 def rows_in_use(known: State) -> InUse:
@@ -128,17 +117,6 @@ def looks_at(known: State, rows: int, subject: str) -> int:
     return 1 + len(same - {(subject, rows)})
 
 
-def find_confidence(settings: Settings, looks: int) -> float | None:
-    """The confidence of one of several calibrations on the same rows.
-
-    The first spends δ, and number k spends δ/(k·(k + 1)): all of them together at most 1.5 δ,
-    whichever of them is kept.
-    """
-    if settings.confidence is None or looks == 1:
-        return settings.confidence
-    return 1 - (1 - settings.confidence) / (looks * (looks + 1))
-
-
 def decide_beta(
     known: State,
     contents: Contents,
@@ -146,35 +124,46 @@ def decide_beta(
     subject: str,
     given: Mapping[str, Any],
     log: Log | None = None,
-) -> Decision:
+) -> tuple[dict[str, Any], Calibration]:
     """Find beta for round `number` from the rows, scores and draws that are stored.
 
     `subject` names the policy, and `given` says what it states of itself (`approximate`,
-    `ratio_error`). The `log` may be passed where it was made already.
+    `ratio_error`, the `log_betas` of a path). The `log` may be passed where it was made already.
     """
     in_use = rows_in_use(known)
     log = make_log(known, contents, number, in_use, given) if log is None else log
-    proposals = make_proposals(contents, log)
-    looks = looks_at(known, len(log), subject)
-    found = calibrate(log, proposals, **calibrate_arguments(known.given, looks))
-    return told(known, in_use, found, looks)
+    asked = calibrate_arguments(known, len(log), subject)
+    found = calibrate(log, make_proposals(contents, log), **asked)
+    return told(known, in_use, subject, given, found)
 
 
-def calibrate_arguments(settings: Settings, looks: int) -> dict[str, Any]:
-    """What the calibration of a round is asked; to try again on the same rows is the same draw."""
+def calibrate_arguments(known: State, rows: int, subject: str) -> dict[str, Any]:
+    """What the calibration of a round is asked; to try again on the same rows is the same draw.
+
+    Of several on the same rows the first spends δ, and number k spends δ/(k·(k + 1)): all of them
+    together at most 1.5 δ, whichever of them is kept.
+    """
+    settings, looks = known.given, looks_at(known, rows, subject)
+    confidence = settings.confidence
+    if confidence is not None and looks > 1:
+        confidence = 1 - (1 - confidence) / (looks * (looks + 1))
     draw = np.random.default_rng([settings.seed, CHAIN_STREAM])
     return {
         settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
         "seed": int(draw.integers(2**63)),
-        "confidence": find_confidence(settings, looks),
+        "confidence": confidence,
         "looks": looks if settings.rule == "promise" and settings.confidence is None else 1,
         "bound": {name: limit.bound for name, limit in settings.limits.items()},
         "family": settings.family,
     }
 
 
-def told(known: State, in_use: InUse, found: Calibration, looks: int) -> Decision:
-    """A calibration as a decision, with a note on what a reader has to know."""
+def told(
+    known: State, in_use: InUse, subject: str, given: Mapping[str, Any], found: Calibration
+) -> tuple[dict[str, Any], Calibration]:
+    """The header of the next round, with a note on what has to be known, and its calibration."""
+    rows = int(in_use.used.sum())
+    looks = looks_at(known, rows, subject)
     notes = [_why_none(known.given)] if not found.exists else []
     if found.exists and not found.useful:
         notes.append(why_not_useful(found))
@@ -186,25 +175,22 @@ def told(known: State, in_use: InUse, found: Calibration, looks: int) -> Decisio
             seen += f"; certified at {found.confidence:.6g} for it"
         notes.append(seen)
         found = replace(found, warnings=(*found.warnings, seen))
-    rows = int(in_use.used.sum())
-    return Decision(found.log_beta, "; ".join(notes), known.reference, found, rows, looks)
-
-
-def describe(decision: Decision) -> dict[str, Any]:
-    """A decision as plain values, for the event of its round."""
-    described: dict[str, Any] = {"reason": decision.note, "rows": decision.rows}
-    found = decision.calibration
-    if found is None:
-        return described
-    described |= {name: getattr(found, name) for name in CALIBRATED}
-    described |= {name: getattr(found.measured, name) for name in MEASURED}
-    return described | {
-        "looks": decision.looks,
+    decision = {
+        **{"reason": "; ".join(notes), "rows": rows, "looks": looks},
+        **{"looked": subject, "given": dict(given)},
+        **{name: getattr(found, name) for name in CALIBRATED},
+        **{name: getattr(found.measured, name) for name in MEASURED},
         "promises": {name: each.promise for name, each in found.losses.items()},
         "risks": {name: each.risk for name, each in found.losses.items()},
         "warnings": list(found.warnings),
         "curve": _curve(found.binding),
     }
+    return {"level": found.log_beta, "reference": known.reference, "decision": decision}, found
+
+
+def by_safe(note: str) -> dict[str, Any]:
+    """The header of a round for which there is nothing to calibrate."""
+    return {"level": -math.inf, "reference": SAFE, "decision": {"reason": note, "rows": 0}}
 
 
 def _curve(loss: LossResult) -> dict[str, Any]:
@@ -233,41 +219,33 @@ def make_log(
 ) -> Log:
     """The log of a round: every row in use under the mixture that produced the rows."""
     settings, where, used = known.given, known.calibration_rows, in_use.used
-    counts, reference, family = in_use.counts, known.reference, settings.family
-    path = contents.scored(PATH, number) > 0
-    table = contents.scored(TABLE, number) > 0
-    densities = _densities(known, contents, in_use)
+    counts, reference = in_use.counts, known.reference
+    kind = next(each for each in (PATH, TABLE, SCORE) if contents.scored(each, number))
+    scores = contents.scores(kind, number, len(where))[used]
+    densities = _densities(known, contents, in_use, kind)
     served = known.served[where[used]]
     tables = {"safe": densities[reference].log}
-    if path:
-        scores = contents.scores(PATH, number, len(where))[used]
-        tables["optimized"] = scores[:, 1]
-    else:
-        tables["optimized"] = contents.scores(TABLE if table else SCORE, number, len(where))[used]
+    tables["optimized"] = scores[:, 1] if kind == PATH else scores
     check_support(tables["safe"], tables["optimized"], reference)
+    place = contents.scores(PLACE, SAFE, len(where))[used] if kind == TABLE else None
     by_who_acted = settings.confidence is not None or settings.rule == "promise"
     acting = None
     if set(counts) != {reference}:
         tables["mix"] = _mixture(densities, counts)
         if by_who_acted:
-            acting = _who_acted(known, served, densities, exact_limits=not path)
+            acting = _who_acted(known, served, densities, place, exact_limits=kind != PATH)
     columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
-    if table:
-        place = contents.scores(PLACE, SAFE, len(where))[used]
+    if place is not None:
         columns = {f"log_{name}_all": values for name, values in tables.items()}
         columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
-        if acting is not None:
-            logged = picked(acting.log_logged, place)
-            acting = Acting(logged, acting.log_logged, acting.log_base_limit)
-    context = contents.labels(where[used])
-    if context is not None:
-        columns["context"] = context
+    contexts, _ = contents.rows(where[used])
+    if not isinstance(contexts, int):
+        columns["context"] = labels(contexts)
     share = counts.get(reference, 0) / sum(counts.values())
-    if path:
-        betas = contents.scores(LOG_BETAS, number, contents.scored(LOG_BETAS, number))
-        columns["policy_path"] = PolicyPath(family, betas, scores[:, 2:])
+    if kind == PATH:
+        columns["policy_path"] = PolicyPath(settings.family, given["log_betas"], scores[:, 2:])
         share = 0.0  # its weights have no bound in which it could enter
-    error = 1.0 if table else _ratio_error(known, served, counts, densities, by_who_acted)
+    error = 1.0 if kind == TABLE else _ratio_error(known, served, counts, densities, by_who_acted)
     if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
         raise ValueError(
             f"the densities of past policies in the log of round {number} are estimates, and some "
@@ -308,38 +286,36 @@ def make_proposals(contents: Contents, log: Log) -> Proposals | None:
     )
 
 
-def _densities(known: State, contents: Contents, in_use: InUse) -> dict[int, Density]:
+def _densities(known: State, contents: Contents, in_use: InUse, kind: str) -> dict[int, Density]:
     """The density of the safe policy and of every round's that is needed, in the rows in use."""
-    where = known.calibration_rows
+    where, used = known.calibration_rows, in_use.used
     count, exact = len(where), np.zeros(len(where))
     log_safe = contents.own_scores("log_safe", where)
-    if contents.scored(TABLE, SAFE):
+    if kind == TABLE:
         log_safe = contents.scores(TABLE, SAFE, count)
     found = {SAFE: Density(log_safe, exact)}
     for past in past_rounds(known, in_use):
         unit = known.units[past - 1]
-        if contents.scored(DENSITY, past):  # along a path what is stored is a density already
+        if kind == PATH:  # what is stored is a density already
             found[past] = Density(contents.scores(DENSITY, past, count), exact)
         else:
-            found[past] = _density(unit, contents, found[unit.reference], count)
-    used = in_use.used
+            scores = contents.scores(kind, past, count)
+            found[past] = _density(unit, contents, scores, found[unit.reference])
     return {number: Density(each.log[used], each.error[used]) for number, each in found.items()}
 
 
-def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> Density:
+def _density(unit: Unit, contents: Contents, scores: Floats, reference: Density) -> Density:
     """The density of a round's policy, from its scores and those of its reference."""
-    decision, log_beta, exact = unit.decision, unit.level, np.zeros(count)
+    decision, log_beta = unit.decision, unit.level
     family: Family = find_family(decision["family"])
-    table = contents.scored(TABLE, unit.number) > 0
-    scores = contents.scores(TABLE if table else SCORE, unit.number, count)
     both = reference.log, blend_scores(scores, reference.log, decision["blend"])
-    if family.normalized or np.isinf(log_beta):
+    if not needs_normalizer(family, log_beta):
         return Density(family.log_density(*both, log_beta, 0.0), reference.error)
-    if table:
+    if scores.ndim == 2:
         log_psi = exact_log_psi(*both, family, log_beta)[:, None]
-        return Density(family.log_density(*both, log_beta, log_psi), exact)
+        return Density(family.log_density(*both, log_beta, log_psi), reference.error)
     if contents.scored(NORMALIZER, unit.number):
-        normalizer = Normalizer(*contents.scores(NORMALIZER, unit.number, count).T)
+        normalizer = Normalizer(*contents.scores(NORMALIZER, unit.number, len(scores)).T)
     else:
         held = decision["log_psi"]
         normalizer = Normalizer(np.array(held[:1]), np.array(held[1:]))
@@ -347,23 +323,20 @@ def _density(unit: Unit, contents: Contents, reference: Density, count: int) -> 
     return Density(density, np.hypot(error, reference.error))
 
 
-def drawn_normalizer(decision: Decision, contents: Contents) -> Normalizer | None:
+def drawn_normalizer(found: Calibration, contents: Contents) -> Normalizer | None:
     """The normalizing constant that the draws of a round give; None where it has none."""
-    found, drawn = decision.calibration, contents.draws
-    if found is None or drawn is None or found.contextual or np.isinf(decision.level):
-        return None
-    if find_family(found.family).normalized:
+    drawn, family = contents.draws, find_family(found.family)
+    if drawn is None or found.contextual or not needs_normalizer(family, found.log_beta):
         return None
     order = np.argsort(~drawn["from_safe"], kind="stable")
     log_safe, scores = drawn["log_safe"][order], drawn["log_optimized"][order]
     blended = blend_scores(scores, log_safe, found.blend)
-    return clipped_normalizer(log_safe[None], blended[None], decision.level)
+    return clipped_normalizer(log_safe[None], blended[None], found.log_beta)
 
 
-def needs_normalizer(unit: Unit) -> bool:
-    """Whether a round's policy has a normalizing constant that beta does not give."""
-    family = find_family(unit.decision["family"])
-    return not (family.normalized or np.isinf(unit.level))
+def needs_normalizer(family: Family, log_beta: float) -> bool:
+    """Whether a policy has a normalizing constant that its beta does not give."""
+    return not (family.normalized or np.isinf(log_beta))
 
 
 def _mixture(densities: Mapping[int, Density], counts: Mapping[int, int]) -> Floats:
@@ -398,7 +371,12 @@ def _ratio_error(
 
 
 def _who_acted(
-    known: State, served: Integers, densities: Mapping[int, Density], *, exact_limits: bool
+    known: State,
+    served: Integers,
+    densities: Mapping[int, Density],
+    place: Integers | None,
+    *,
+    exact_limits: bool,
 ) -> Acting:
     """The densities of the policies that acted, each in its own rows."""
     logged, limit = np.full(densities[SAFE].log.shape, np.nan), np.zeros(len(served))
@@ -406,7 +384,9 @@ def _who_acted(
         own = served == number
         logged[own] = densities[number].log[own]
         limit[own] = _log_base_limit(known, number) if exact_limits else math.inf
-    return Acting(logged, log_base_limit=limit)
+    if place is None:
+        return Acting(logged, log_base_limit=limit)
+    return Acting(picked(logged, place), logged, limit)
 
 
 def _log_base_limit(known: State, number: int) -> float:
@@ -427,16 +407,11 @@ def _log_base_limit(known: State, number: int) -> float:
 def check_support(log_safe: Floats, log_optimized: Floats, reference: int = SAFE) -> None:
     """Refuse an optimized policy that takes actions which the reference never takes."""
     outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
-    if not outside.any():
-        return
-    if reference != SAFE:
+    if outside.any():
+        who = "safe policy" if reference == SAFE else f"policy of round {reference}"
         raise ValueError(
-            f"against='last': the policy of round {reference} never takes some of the actions in "
-            f"the log, so beta cannot be measured against it. Mix a small share of the safe policy "
-            f"into optimized policies (tether.Mixture.blend), or use against='safe'"
+            f"the optimized policy takes actions that the {who} never takes "
+            f"({int(outside.sum()):,} of {outside.size:,} draws or actions): their losses are "
+            f"unknown. Restrict it to actions that the safe policy takes; with against='last', mix "
+            f"a small share of the safe policy into every policy (tether.Mixture.blend)"
         )
-    raise ValueError(
-        f"the optimized policy takes actions that the safe policy never takes "
-        f"({int(outside.sum()):,} of {outside.size:,} draws or actions): their losses are unknown. "
-        f"Restrict the optimized policy to actions that the safe one can take"
-    )

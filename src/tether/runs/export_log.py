@@ -18,42 +18,35 @@ from numpy.typing import NDArray
 from tether.control.calibration import Calibration
 from tether.control.chain import draw_uniform
 from tether.control.log import EXPORT, Log, Proposals
-from tether.runs.decide_beta import (
-    Decision,
-    calibrate_arguments,
-    looks_at,
-    rows_in_use,
-    told,
-)
-from tether.runs.log_rows import Contents
+from tether.runs.decide_beta import calibrate_arguments, told
+from tether.runs.score import Scorer
 from tether.runs.state import LOSS, State
 
 ARGUMENTS = "calibrate.json"
 """The file with the arguments of `Log.scan` and of `calibrate`."""
 
 
-def write_log(folder: Path, known: State, subject: str, log: Log, contents: Contents) -> str:
+def write_log(folder: Path, known: State, subject: str, scorer: Scorer) -> str:
     """Write the log, its draws, and the arguments of `calibrate` as JSON; the log's digest."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns = _columns(log, contents)
+    log, drawn, columns = scorer.log, scorer.contents.draws, _columns(scorer)
     folder.mkdir(parents=True, exist_ok=True)
-    digest = _digest(columns, contents.draws)
+    digest = _digest(columns, drawn)
     held = {EXPORT: json.dumps([digest, known.seq])}
     table = pa.table({name: _arrow(values) for name, values in columns.items()})
     parquet.write_table(table.replace_schema_metadata(held), folder / "log.parquet")
-    if (drawn := contents.draws) is not None:
+    if drawn is not None:
         source = np.where(drawn["from_safe"], "safe", "optimized")
         kept = {name: each for name, each in drawn.items() if name != "from_safe"}
         parquet.write_table(pa.table({**kept, "source": source}), folder / "proposals.parquet")
-    looks = looks_at(known, len(log), subject)
     share = log.safe_share if log.has_mixture else None
     scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
     if log.acting is not None:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
-    arguments = calibrate_arguments(known.given, looks)
-    told_to = {"scan": scan, "calibrate": {**arguments, "ratio_error": log.ratio_error}}
+    asked = calibrate_arguments(known, len(log), subject)
+    told_to = {"scan": scan, "calibrate": {**asked, "ratio_error": log.ratio_error}}
     (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
 
@@ -85,35 +78,28 @@ def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]
     return log, proposals, held["calibrate"]
 
 
-def seen_by(found: Calibration) -> int:
-    """The event up to which the log of a calibration goes."""
-    return _exported(found)[1]
-
-
 def accepted(
-    known: State, subject: str, found: Calibration, log: Log, contents: Contents
-) -> Decision:
+    known: State, subject: str, found: Calibration, scorer: Scorer
+) -> tuple[dict[str, Any], Calibration]:
     """A calibration that was made elsewhere as a decision, if it is of this log and these rules."""
-    digest, _ = _exported(found)
-    if digest != _digest(_columns(log, contents), contents.draws):
+    if exported(found)[0] != _digest(_columns(scorer), scorer.contents.draws):
         raise ValueError(
             "calibration is not of the log of this run and this policy: its digest differs from "
             "that of the export"
         )
-    looks = looks_at(known, len(log), subject)
-    asked = calibrate_arguments(known.given, looks)
-    rule, losses = known.given.rule, found.losses.items()
+    rule, asked = known.given.rule, calibrate_arguments(known, len(scorer.log), subject)
+    losses, chain = found.losses.items(), found.chain
     own = {
         rule: {key: each.alpha for key, each in losses},
         "bound": {key: each.bound for key, each in losses},
         "confidence": found.confidence,
         "family": found.family,
         "seed": asked["seed"],
-        "looks": 1 if found.chain is None else found.chain.looks,
+        "looks": 1 if chain is None else chain.looks,
     }
     if found.confidence is None and found.rule != rule:
         own[rule] = None
-    if found.chain is not None and found.chain.uniform != draw_uniform(log.rows, asked["seed"]):
+    if chain is not None and chain.uniform != draw_uniform(scorer.log.rows, asked["seed"]):
         own["seed"] = None
     for name, value in asked.items():
         if own[name] != value:
@@ -121,10 +107,11 @@ def accepted(
                 f"calibration was made with another {name} than the run asks for, {value!r}: pass "
                 f"what {ARGUMENTS} in the export says"
             )
-    return told(known, rows_in_use(known), replace(found, probes=None), looks)
+    return told(known, scorer.in_use, subject, scorer.given, replace(found, probes=None))
 
 
-def _exported(found: Calibration) -> tuple[str, int]:
+def exported(found: Calibration) -> tuple[str, int]:
+    """The digest of the log that a calibration is of, and the event up to which the log goes."""
     held = None if found.probes is None else found.probes.fingerprints.get(EXPORT)
     if held is None:
         raise ValueError(
@@ -134,8 +121,9 @@ def _exported(found: Calibration) -> tuple[str, int]:
     return str(digest), int(seen)
 
 
-def _columns(log: Log, contents: Contents) -> dict[str, NDArray[Any]]:
-    drawn, acting = contents.draws, log.acting
+def _columns(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    log, drawn = scorer.log, scorer.contents.draws
+    acting = log.acting
     listed = acting is not None and acting.log_logged_all is not None
     if listed or log.policy_path is not None or (drawn is not None and "context" in drawn):
         raise ValueError(

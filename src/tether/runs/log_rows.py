@@ -8,6 +8,7 @@ chain of all that it reads.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,9 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats, Integers
-from tether._core.contexts import labels
 from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, encode, format_of
 from tether.policies.picker import ShortlistRows
-from tether.runs.body import Columns, read_header, unpack
+from tether.runs.body import Columns, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events
 from tether.runs.state import NO_HEAD
@@ -38,25 +38,22 @@ def _parts(contexts: Any, actions: NDArray[Any]) -> dict[str, Any]:
     return {"action": actions, "context": contexts}
 
 
-def formats_of(contexts: Any, actions: NDArray[Any]) -> Format:
-    """The formats of the parts of rows."""
-    return {
-        key: format_of(f"{key}s", rows, wide=key != "context")
-        for key, rows in _parts(contexts, actions).items()
-    }
-
-
-def same_format(name: str, stored: Format | None, given: Format) -> Format:
-    """The format of earlier rows; an error if these have another one."""
-    if stored is None or stored == given:
-        return given
-    alike = stored["kind"] == given["kind"] == NUMBERS and stored["shape"] == given["shape"]
-    if alike and np.can_cast(given["dtype"], stored["dtype"], "safe"):
-        return stored
-    raise TypeError(
-        f"{name} must have the format of the run's first rows, {_in_words(stored)}, got "
-        f"{_in_words(given)}"
-    )
+def same_formats(stored: Format | None, contexts: Any, actions: NDArray[Any]) -> Format:
+    """The formats of the run's first rows, or of these; an error if these have others."""
+    found = Format()
+    for key, rows in _parts(contexts, actions).items():
+        given = format_of(f"{key}s", rows, wide=key != "context")
+        first = given if stored is None else stored[key]
+        found[key] = first
+        if first == given:
+            continue
+        alike = first["kind"] == given["kind"] == NUMBERS and first["shape"] == given["shape"]
+        if not (alike and np.can_cast(given["dtype"], first["dtype"], "safe")):
+            raise TypeError(
+                f"{key}s must have the format of the run's first rows, {_in_words(first)}, got "
+                f"{_in_words(given)}"
+            )
+    return found
 
 
 def _in_words(format_: Format) -> str:
@@ -64,13 +61,6 @@ def _in_words(format_: Format) -> str:
         return "a number of actions without contexts"
     details = {key: value for key, value in format_.items() if key != "kind" and value}
     return f"{format_['kind']} {details}" if details else str(format_["kind"])
-
-
-def same_formats(stored: Format | None, given: Format) -> Format:
-    """The formats of the run, as `same_format`."""
-    if stored is None or stored == given:
-        return given
-    return {key: same_format(f"{key}s", stored.get(key), given[key]) for key in given}
 
 
 def encode_rows(contexts: Any, actions: NDArray[Any], formats: Format) -> Columns:
@@ -92,20 +82,16 @@ def decode_rows(columns: Columns, formats: Format, count: int) -> tuple[Any, NDA
 
 # ---- all rows of a run --------------------------------------------------------------------------
 
-SCORES = ("log_safe", "log_prob")
-"""What is stored of each action when it is taken; NaN where it is not known."""
-
 
 class Contents:
     """Contexts, actions, scores and draws of a run, read from its events in order."""
 
     def __init__(self) -> None:
-        self.seq, self.head, self.size = 0, NO_HEAD, 0
+        self.seq, self.head = 0, NO_HEAD
         self.formats: Format | None = None
-        self._pieces: dict[str, list[NDArray[Any]]] = {}
-        self._scores: dict[tuple[str, int], list[NDArray[Any]]] = {}
-        self._draws: dict[str, list[NDArray[Any]]] = {}
-        self._pending: list[tuple[dict[str, Any], Columns]] = []
+        self._pieces: dict[str, dict[Any, list[NDArray[Any]]]] = {
+            kind: {} for kind in ("rows", "scores", "draws")
+        }
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
@@ -117,93 +103,62 @@ class Contents:
     def take(self, event: Event) -> None:
         """Take in one event."""
         self.seq, self.head = event.seq, event.head
-        if event.kind == "rows":
-            header, columns = unpack(event.body)
-            count = len(columns["arm"])
-            self.formats = header["formats"]
-            for name in SCORES:
-                columns.setdefault(name, np.full(count, np.nan))
-            for name, column in columns.items():
-                self._pieces.setdefault(name, []).append(column)
-            self.size += count
-        elif event.kind in ("scores", "draws"):
-            self._pending.append(unpack(event.body))
-        elif event.kind == "round":
-            self._take_round(read_header(event.body)["decision"].get("attempt"))
+        if event.kind in self._pieces:
+            self.add(event.kind, *unpack(event.body))
 
-    def _take_round(self, attempt: str | None) -> None:
-        """Use the scores and draws of the attempt that began the round; others were in vain."""
-        self._draws = {}
-        for held, columns in self._pending:
-            if held["attempt"] != attempt:
-                continue
-            if "name" in held:
-                self.add_scores(held["name"], held["policy"], held["first"], columns["values"])
-            else:
-                self.add_draws(columns)
-        self._pending = []
+    def add(self, kind: str, header: dict[str, Any], columns: Columns) -> None:
+        """Take in what an event has, or is going to have."""
+        held: dict[Any, NDArray[Any]] = {**columns}
+        if kind == "rows":
+            self.formats = header["formats"]
+        elif kind == "scores":  # those of a round come before its draws
+            name, policy, first = header["name"], header["policy"], header["first"]
+            if first != self.scored(name, policy):
+                raise ValueError(f"scores {name!r} of policy {policy} begin at row {first}")
+            self._pieces["draws"], held = {}, {(name, policy): columns["values"]}
+        for key, column in held.items():
+            self._pieces[kind].setdefault(key, []).append(column)
 
     def rows(self, index: Integers) -> tuple[Any, NDArray[Any]]:
         """The contexts and actions of some rows."""
         assert self.formats is not None
-        columns = {name: self._whole(self._pieces, name)[index] for name in self._content_names()}
+        columns = {
+            name: _whole(pieces)[index]
+            for name, pieces in self._pieces["rows"].items()
+            if name.partition("/")[0] in self.formats
+        }
         return decode_rows(columns, self.formats, len(index))
 
-    def labels(self, index: Integers) -> Integers | None:
-        """Labels of the contexts of some rows; None where there are no contexts."""
-        contexts, _ = self.rows(index)
-        return None if isinstance(contexts, int) else labels(contexts)
-
     def own_scores(self, name: str, index: Integers) -> Floats:
-        """The scores of actions that were stored with them."""
-        return self._whole(self._pieces, name)[index]
+        """The scores of actions that were stored with them; NaN in a ramp, which has none."""
+        pieces = self._pieces["rows"].get(name)
+        return np.full(len(index), np.nan) if pieces is None else _whole(pieces)[index]
 
     def scored(self, name: str, policy: int) -> int:
         """How many calibration rows a policy has scores of."""
-        return sum(map(len, self._scores.get((name, policy), ())))
+        return sum(map(len, self._pieces["scores"].get((name, policy), ())))
 
     def scores(self, name: str, policy: int, count: int) -> NDArray[Any]:
         """The scores of a policy at the first calibration rows."""
-        return self._whole(self._scores, (name, policy))[:count]
-
-    def add_scores(self, name: str, policy: int, first: int, values: NDArray[Any]) -> None:
-        """Add scores of calibration rows from `first` on."""
-        if first != self.scored(name, policy):
-            raise ValueError(f"scores {name!r} of policy {policy} begin at row {first}")
-        self._scores.setdefault((name, policy), []).append(values)
-
-    def add_draws(self, columns: Columns) -> None:
-        """Add draws for the round that begins."""
-        for name, column in columns.items():
-            self._draws.setdefault(name, []).append(column)
-
-    def copy(self) -> Contents:
-        """The same, to which scores and draws can be added before they are stored."""
-        other = Contents()
-        other.__dict__.update(self.__dict__)
-        other._scores = {key: list(pieces) for key, pieces in self._scores.items()}
-        other._draws = {}
-        return other
+        return _whole(self._pieces["scores"][name, policy])[:count]
 
     @property
     def draws(self) -> Columns | None:
-        """The draws for the last round; None if there are none."""
-        held = self._draws
-        return {name: self._whole(held, name) for name in held} if held else None
+        """The draws for the round that was scored last; None if there are none."""
+        return {name: _whole(each) for name, each in self._pieces["draws"].items()} or None
 
-    def _content_names(self) -> list[str]:
-        return [
-            name
-            for name in self._pieces
-            if name.partition("/")[0] in ("context", "action", "candidate")
-        ]
+    def copy(self) -> Contents:
+        """The same, to which scores and draws can be added before they are stored."""
+        other = copy.copy(self)
+        scores = {key: [*pieces] for key, pieces in self._pieces["scores"].items()}
+        other._pieces = {**self._pieces, "scores": scores, "draws": {}}
+        return other
 
-    @staticmethod
-    def _whole(pieces: dict[Any, list[NDArray[Any]]], key: Any) -> NDArray[Any]:
-        held = pieces[key]
-        if len(held) > 1:
-            pieces[key] = held = [np.concatenate(held)]
-        return held[0]
+
+def _whole(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    if len(pieces) > 1:
+        pieces[:] = [np.concatenate(pieces)]
+    return pieces[0]
 
 
 def cut(columns: Columns, size: int | None = None) -> list[tuple[int, Columns]]:

@@ -12,18 +12,22 @@ passed again must have the stored fingerprint, and score a few stored actions as
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.arrays import Booleans, Floats, shown
 from tether._core.contexts import length
+from tether._core.records import decode
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
 from tether.policies.normalizer import Normalizer
@@ -32,7 +36,10 @@ from tether.policies.policy import Sampler, as_policy, as_sampler, in_order_of
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
-from tether.runs.errors import ChangedPolicyError
+from tether.runs.body import unpack
+from tether.runs.errors import ChangedPolicyError, TamperedError
+from tether.runs.event_log import Event, EventLog, blob_digest, blobs, follow, read_events
+from tether.runs.log_rows import decode_rows
 from tether.runs.state import SAFE, Unit
 
 SCORE_TOLERANCE = 1e-3
@@ -107,7 +114,12 @@ class Deployed:
 
 
 class Policies:
-    """The safe policy of a run as its rows are stored, and the policies of its rounds."""
+    """The safe policy of a run as its rows are stored, and the policies of its rounds.
+
+    `log`, from which they are restored, is given once it is open.
+    """
+
+    log: EventLog
 
     def __init__(self, safe: Any, family: Family | None, lookup: PolicyLookup) -> None:
         self._path = family if isinstance(family, PathFamily) else None
@@ -120,7 +132,8 @@ class Policies:
             )
         given = safe if self.shortlist is None else self.shortlist.uniform
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
-        self.deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
+        self._deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
+        self._lock = RLock()
 
     @property
     def safe_fingerprint(self) -> str:
@@ -143,8 +156,6 @@ class Policies:
 
     def _pair(self, name: str, given: Any) -> PathOptimized:
         assert self._path is not None
-        if isinstance(given, PathOptimized):
-            return given
         if not hasattr(given, "path_scores"):
             raise TypeError(
                 f"{name} must be a pair that is tethered at every token, as "
@@ -166,10 +177,6 @@ class Policies:
             return deployed.policy
         return TetheredShortlist(self.shortlist, deployed.policy)
 
-    def policy(self, number: int) -> Any:
-        """The policy that a round deployed, which must be known; the safe policy for 0."""
-        return self.safe if number == SAFE else self.deployed[number].policy
-
     def tethered(self, optimized: Any, reference: int, calibration: Calibration) -> Any:
         """The calibrated policy between the reference and the optimized one."""
         with told_elsewhere():
@@ -177,41 +184,61 @@ class Policies:
                 return optimized.pair.tethered(calibration)
             return Tethered(self.policy(reference), optimized, calibration)
 
-    def restore(
-        self,
-        unit: Unit,
-        held: Mapping[str, Any],
-        probe: Probe | None,
-        content: Callable[[str], bytes],
-        calibration: Calibration | None,
-    ) -> Deployed:
-        """What a past round deployed: the user's policy by its name, or else the stored one."""
-        optimized = self._look_up(unit, held, content)
+    # ---- what was begun before ----------------------------------------------------------------
+
+    def policy(self, number: int) -> Any:
+        """The policy that a round deployed; the safe policy for 0."""
+        if number == SAFE:
+            return self.safe
+        return self.of(self.log.submit(lambda t: t.state.units[number - 1])).policy
+
+    def of(self, unit: Unit) -> Deployed:
+        """What a round deploys, restored from the store if this process has not begun it."""
+        key = self._key_of(unit)
+        with self._lock:
+            if key not in self._deployed:
+                self._deployed[key] = self._restore(unit)
+            return self._deployed[key]
+
+    def keep(self, unit: Unit, deployed: Deployed) -> None:
+        """Keep what a round deploys that this process has begun."""
+        self._deployed[self._key_of(unit)] = deployed
+
+    def _key_of(self, unit: Unit) -> int | str:
+        return str(unit.policy) if self._ramps else unit.number
+
+    def _restore(self, unit: Unit) -> Deployed:
+        """The user's policy by its name, or else the stored one; it must be the same as it was."""
+        seq = self.log.submit(lambda t: t.state.policies[str(unit.policy)]["event"])
+        held, columns = unpack(_read_event(self.log, seq).body)
+        optimized = self._look_up(unit, held)
         own = fingerprint(optimized)
         if own and held["fingerprint"] and own != held["fingerprint"]:
             raise ChangedPolicyError(
                 f"policies[{unit.policy!r}] is not the policy of round {unit.number}: its "
                 f"fingerprint is {own}, and {held['fingerprint']} is stored"
             )
-        if probe is not None:
-            probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
-        if calibration is None:  # a ramp
+        if self._ramps:
             return Deployed(optimized, optimized)
+        rows = decode_rows(columns, held["formats"], len(columns["score"]))
+        probe = Probe(*rows, columns["score"])
+        probe.check(f"policy {unit.policy!r} of round {unit.number}", optimized)
+        calibration = read_calibration(self.log, unit)
+        assert calibration is not None
         policy = self.tethered(optimized, unit.reference, calibration)
-        if (held := unit.decision["log_psi"]) is not None:
-            policy.remembered = Normalizer(np.array(held[:1]), np.array(held[1:]))
+        if (log_psi := unit.decision["log_psi"]) is not None:
+            policy.remembered = Normalizer(np.array(log_psi[:1]), np.array(log_psi[1:]))
         return Deployed(optimized, policy, probe)
 
-    def _look_up(self, unit: Unit, held: Mapping[str, Any], content: Callable[[str], bytes]) -> Any:
-        name = str(unit.policy)
-        if callable(self._lookup):
-            policy = self._lookup(name)
-        else:
-            policy = None if self._lookup is None else self._lookup.get(name)
+    def _look_up(self, unit: Unit, held: Mapping[str, Any]) -> Any:
+        name, lookup = str(unit.policy), self._lookup
+        policy = None
+        if lookup is not None:
+            policy = lookup(name) if callable(lookup) else lookup.get(name)
         if policy is None and held["blob"] is not None:
             from tether.saving import policy_from_bytes
 
-            policy = policy_from_bytes(content(held["blob"]))
+            policy = policy_from_bytes(_read_blob(self.log, held["blob"]))
         if policy is None:
             raise ValueError(
                 f"round {unit.number} was served by the policy {name!r}, which is not available: "
@@ -220,6 +247,32 @@ class Policies:
                 f"could not be stored: {held['problem']}"
             )
         return self.optimized(f"policies[{name!r}]", policy)
+
+
+def read_calibration(log: EventLog, unit: Unit) -> Calibration | None:
+    """The calibration that a round began with; None where there was nothing to calibrate."""
+    _, columns = unpack(_read_event(log, unit.event).body)
+    if "calibration" not in columns:
+        return None
+    held = json.loads(str(columns["calibration"][0]))
+    found: Calibration = decode(Calibration, held, "calibration")
+    return found
+
+
+def _read_event(log: EventLog, seq: int) -> Event:
+    """One event, which was folded before; it must not have been changed since."""
+    found = log.read(lambda connection: list(read_events(connection, seq - 2, seq)))
+    if len(found) < 2:
+        raise TamperedError(f"event {seq} of the run is gone")
+    return next(follow(found[1:], seq - 1, found[0].head))
+
+
+def _read_blob(log: EventLog, digest: str) -> bytes:
+    query = sql.select(blobs.c.content).where(blobs.c.digest == digest)
+    content = log.read(lambda connection: connection.execute(query).scalar())
+    if content is None or blob_digest(bytes(content)) != digest:
+        raise TamperedError(f"the stored policy {digest} was changed or removed")
+    return bytes(content)
 
 
 def saved(policy: Any) -> tuple[bytes | None, str]:

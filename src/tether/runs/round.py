@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,20 +12,25 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
 from tether._core.arrays import Contexts, Floats, Integers
-from tether._core.contexts import as_contexts, length, take
+from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
-from tether.control.families import blend_scores
 from tether.policies.picker import Picker
-from tether.policies.policy import picked
 from tether.policies.served import call_with_fallback, draw_asking_every_policy
 from tether.policies.tethered import Tethered
-from tether.runs.actions import Actions
-from tether.runs.errors import ChangedPolicyError, StoreError, TamperedError
-from tether.runs.policies import Coin, Deployed, PathOptimized
-from tether.runs.state import SAFE, Unit
+from tether.runs.actions import CALL_BITS, WAITED, Actions
+from tether.runs.body import Columns, pack
+from tether.runs.decide_beta import needs_normalizer
+from tether.runs.decide_ramp import decide_ramp, is_ramp_over
+from tether.runs.errors import ChangedPolicyError, RoundOverError, StoreError, TamperedError
+from tether.runs.event_log import Transaction
+from tether.runs.keys import action_name, claims_of
+from tether.runs.log_rows import cut, encode_rows, same_formats
+from tether.runs.policies import Coin, Deployed, read_calibration
+from tether.runs.run import ROWS_PER_EVENT
+from tether.runs.state import SAFE, State, Unit
 
 if TYPE_CHECKING:
-    from tether.runs.stored_rounds import StoredRounds
+    from tether.runs.controller import Controller
 
 MAX_KEY_LENGTH = 200
 """How long an idempotency key may be."""
@@ -56,11 +62,17 @@ class Round:
         The round's number, from 1.
     note : str
         Why the safe policy serves, or what else has to be known; often empty.
+    reference : int
+        The round whose policy the level is measured against; 0 is the safe policy.
+    decision : dict
+        What the round was decided on, as plain values.
     """
 
-    def __init__(self, run: StoredRounds, unit: Unit, deployed: Deployed | None) -> None:
-        self._run, self._unit, self._deployed = run, unit, deployed
-        self.number, self.note = unit.number, str(unit.decision.get("reason", ""))
+    def __init__(self, run: Controller, unit: Unit, deployed: Deployed | None) -> None:
+        self._run, self._policies = run, run._policies
+        self._unit, self._deployed = unit, deployed
+        self.number, self.reference, self.decision = unit.number, unit.reference, unit.decision
+        self.note = str(unit.decision.get("reason", ""))
 
     def __repr__(self) -> str:
         level = f"share={self.share:.6g}" if self._is_ramp else f"beta={self.beta:.6g}"
@@ -86,26 +98,16 @@ class Round:
         return self._unit.level
 
     @property
-    def reference(self) -> int:
-        """The round whose policy the level is measured against; 0 is the safe policy."""
-        return self._unit.reference
-
-    @property
-    def decision(self) -> dict[str, Any]:
-        """What the round was decided on, as plain values."""
-        return dict(self._unit.decision)
-
-    @property
     def calibration(self) -> Calibration | None:
         """The calibration; None if there was nothing to calibrate, and `note` says why."""
-        return self._run._calibration_of(self._unit)
+        return read_calibration(self._run._log, self._unit)
 
     @property
     def policy(self) -> Any:
         """The policy that acts while no alarm stands: the tethered policy, or the safe one."""
         if self._is_ramp and self._deployed is not None and self.share > 0:
             return self._coin(self._unit)
-        return self._run._policies.served(None if self._is_ramp else self._deployed)
+        return self._policies.served(None if self._is_ramp else self._deployed)
 
     def act(
         self,
@@ -164,21 +166,21 @@ class Round:
         run, unit, state = self._run, self._unit, self._run._log.state
         stopped = state.settings is not None and state.is_stopped  # as this process last saw it
         while True:
-            known = {} if names is None else run._find_keys(names, given)
+            known = {} if names is None else self._find_keys(names, given)
             missing = np.array([k for k in range(length(given)) if k not in known], dtype=np.int64)
             taken = known
             if len(missing):
-                contexts = given if not known else take(given, missing)
-                contexts = run._with_candidates(contexts, rng)
+                contexts = self._with_candidates(take(given, missing) if known else given, rng)
                 drawn = self._draw(unit, contexts, rng, by_safe=stopped)
                 new = None if names is None else [names[k] for k in missing.tolist()]
-                stored = run._store_rows(unit, drawn, rng, keys=new, stopped=stopped)
+                stored = self._store(unit, drawn, rng, new, stopped)
                 if not isinstance(stored, np.ndarray):  # something has changed since
                     unit, stopped = stored
                     continue
                 if not known:
-                    served, rows = _served(unit, drawn.arm), (drawn.contexts, drawn.actions)
-                    return Actions.of(stored, *rows, served, failure=drawn.failure)
+                    served = np.where(drawn.arm > 0, unit.number, -drawn.arm)
+                    rows = drawn.contexts, drawn.actions, served
+                    return Actions.of(stored, *rows, failure=drawn.failure)
                 taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
             return run._read_actions(np.array([taken[k] for k in range(length(given))]))
 
@@ -186,12 +188,100 @@ class Round:
         self, given: Any, rng: np.random.Generator, names: list[str] | None, error: StoreError
     ) -> Actions:
         """Let the safe policy act; its actions wait in the outbox, or have no ids."""
-        contexts = self._run._with_candidates(given, rng)
+        contexts, log = self._with_candidates(given, rng), self._run._log
         drawn = self._by_safe(contexts, rng, f"the store was unavailable: {error}")
         ids = np.full(len(drawn.actions), -1, np.int64)
-        if self._run._log.outbox is not None:
-            ids = self._run._keep_for_later(drawn, rng, names)
+        if log.outbox is not None:
+            first = WAITED + (secrets.randbits(40) << CALL_BITS)
+            columns = self._columns(drawn, rng, names)
+            header, encoded = _encoded(log.state, drawn)
+            log.outbox.add("rows", pack(header | {"waited": first}, **columns, **encoded))
+            log.is_available = False  # until the writer has reached the store again
+            ids = first + np.arange(len(drawn.actions), dtype=np.int64)
         return Actions.of(ids, contexts, drawn.actions, SAFE, failure=drawn.failure, stored=False)
+
+    def _record(self, contexts: Any, actions: Any, rng: np.random.Generator) -> Actions:
+        """Store what the safe policy did elsewhere."""
+        if self._unit.policy is not None:
+            raise ValueError(
+                "record needs a round of the safe policy: begin one with `run.begin()`"
+            )
+        if (shortlist := self._policies.shortlist) is not None:
+            contexts, actions = shortlist.join(contexts, actions, rng)
+        stored = self._store(self._unit, self._scored_by_safe(contexts, actions), rng)
+        assert isinstance(stored, np.ndarray)
+        return Actions.of(stored, contexts, actions, SAFE)
+
+    # ---- storing ------------------------------------------------------------------------------
+
+    def _store(
+        self,
+        unit: Unit,
+        drawn: Drawn,
+        rng: np.random.Generator,
+        keys: list[str] | None = None,
+        stopped: bool | None = None,
+    ) -> Integers | tuple[Unit, bool]:
+        """Store actions; their rows, or the present step and whether it is stopped if that changed.
+
+        `stopped` is what the caller assumed; None if it does not matter.
+        """
+        columns, names = self._columns(drawn, rng, keys), [action_name(key) for key in keys or ()]
+
+        def job(t: Transaction) -> Integers | tuple[Unit, bool]:
+            state, present = t.state, t.state.units[-1]
+            if state.given.decides_shares and unit.policy is not None and is_ramp_over(state):
+                t.append("round", pack(decide_ramp(state, unit.policy, begins=False)))
+                return state.units[-1], state.is_stopped
+            if present.number != unit.number:
+                if present.policy is not None and present.policy == unit.policy:
+                    return present, state.is_stopped
+                raise RoundOverError(
+                    f"round {unit.number} is over: round {present.number} has begun; act in "
+                    f"`run.round`"
+                )
+            if t.find(names) or stopped not in (None, state.is_stopped):
+                return present, state.is_stopped
+            header, encoded = _encoded(state, drawn)
+            first = append_rows(t, header, columns | encoded)
+            return first + np.arange(len(drawn.actions), dtype=np.int64)
+
+        return self._run.submit(job)
+
+    def _columns(
+        self, drawn: Drawn, rng: np.random.Generator, keys: list[str] | None
+    ) -> dict[str, Any]:
+        run = self._run
+        columns: dict[str, Any] = {
+            "arm": drawn.arm.astype(np.int32),
+            "calibration": rng.random(len(drawn.actions)) < run.settings.calibration_share,
+            **drawn.scores,
+        }
+        if keys is not None:
+            columns["key"] = np.array(keys, dtype=object)
+        if run._context_score is not None:
+            plain = getattr(drawn.contexts, "contexts", drawn.contexts)
+            answer, name = run._context_score(plain), "context_score's result"
+            scores = validate.floats(name, answer, meaning="score", finite=True)
+            validate.same_length(name, scores, "contexts", length(plain))
+            columns["context_score"] = scores
+        return columns
+
+    def _find_keys(self, keys: list[str], contexts: Any) -> dict[int, int]:
+        """The rows that were stored under some of the keys, by position."""
+        names = [action_name(key) for key in keys]
+        found = self._run.submit(lambda t: t.find(names))
+        known = {
+            place: int.from_bytes(found[name], "little")
+            for place, name in enumerate(names)
+            if name in found
+        }
+        if known and not isinstance(contexts, int):
+            stored, places = self._run._read_actions(np.array([*known.values()])), [*known]
+            wrong = np.flatnonzero(labels(stored.contexts) != labels(contexts)[places])
+            if len(wrong):
+                raise ValueError(f"key {keys[places[wrong[0]]]!r} was used for another context")
+        return known
 
     # ---- drawing ------------------------------------------------------------------------------
 
@@ -213,12 +303,23 @@ class Round:
             return self._by_safe(contexts, rng, str(error))
 
     def _by_safe(self, contexts: Any, rng: np.random.Generator, failure: str = "") -> Drawn:
-        actions = policy_calls.draw("safe", self._run.safe, contexts, rng)
-        return self._run._scored_by_safe(contexts, actions, failure)
+        actions = policy_calls.draw("safe", self._policies.safe, contexts, rng)
+        return self._scored_by_safe(contexts, actions, failure)
+
+    def _scored_by_safe(self, contexts: Any, actions: Any, failure: str = "") -> Drawn:
+        scores = {}
+        if not self._is_ramp:
+            log_safe = policy_calls.score("safe", self._policies.safe, contexts, actions, drew=True)
+            scores = {"log_safe": log_safe, "log_prob": log_safe}
+        return Drawn(contexts, actions, np.zeros(len(actions), np.int64), scores, failure)
+
+    def _with_candidates(self, contexts: Any, rng: np.random.Generator) -> Any:
+        shortlist = self._policies.shortlist
+        return contexts if shortlist is None else shortlist.draw(contexts, rng)
 
     def _coin(self, unit: Unit) -> Coin:
         assert self._deployed is not None
-        reference = self._run._policy_of(unit.reference)
+        reference = self._policies.policy(unit.reference)
         return Coin(reference, self._deployed.policy, unit.level)
 
     def _by_deployed(self, unit: Unit, contexts: Any, rng: np.random.Generator) -> Drawn:
@@ -227,45 +328,45 @@ class Round:
         if self._is_ramp:
             actions, is_new = self._coin(unit).draw(contexts, rng)
             return Drawn(contexts, actions, np.where(is_new, 1, -unit.reference), {})
-        optimized = deployed.optimized
+        policy, optimized = deployed.policy, deployed.optimized
         if deployed.probe is not None and deployed.probe.is_due(optimized):
             deployed.probe.check(f"policy of round {self.number}", optimized)
         if isinstance(optimized, Picker):  # its score, which may be a large model, is asked once
             table = policy_calls.table("optimized", optimized, contexts)
-            actions, log_prob = deployed.policy.choose_by(table, contexts, rng)
-            log_safe = policy_calls.score("safe", self._run.safe, contexts, actions)
-            both = log_safe, picked(table, actions)
+            actions, log_prob = policy.choose_by(table, contexts, rng)
         else:
-            actions = draw_asking_every_policy(deployed.policy, contexts, rng)
-            if isinstance(optimized, PathOptimized):
-                optimized = optimized.pair.optimized
-            both = policy_calls.score_both(self._run.safe, optimized, contexts, actions)
-            log_prob = self._log_prob(deployed, contexts, actions, *both)
-        scores = {"log_safe": both[0], "log_prob": log_prob}
+            actions = draw_asking_every_policy(policy, contexts, rng)
+            log_prob = _log_prob(policy, contexts, actions)
+        log_safe = policy_calls.score("safe", self._policies.safe, contexts, actions)
+        scores = {"log_safe": log_safe, "log_prob": log_prob}
         return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
 
-    def _log_prob(
-        self, deployed: Deployed, contexts: Any, actions: Any, log_safe: Floats, log_optimized: Any
-    ) -> Floats:
-        """The density of the policy that acted; NaN where its normalizer is only estimated."""
-        policy = deployed.policy
-        if not isinstance(policy, Tethered):  # along a path
-            return policy_calls.score("tethered", policy, contexts, actions, drew=True)
-        if policy.actions is not None and not isinstance(contexts, int):
-            return policy.log_prob(contexts, actions)
-        log_psi: Any = 0.0
-        if not policy.family.normalized and not np.isinf(policy.log_beta):
-            if not isinstance(contexts, int):
-                return np.full(len(actions), np.nan)
-            log_psi = policy.normalizer(contexts).log_psi
-        if self._unit.reference != SAFE:
-            log_safe = policy_calls.score("reference", policy.safe, contexts, actions)
-        log_optimized = blend_scores(log_optimized, log_safe, policy.blend)
-        return policy.family.log_density(log_safe, log_optimized, policy.log_beta, log_psi)
+
+def _log_prob(policy: Any, contexts: Any, actions: Any) -> Floats:
+    """The density of the policy that acted; NaN where its normalizer is only estimated."""
+    unlisted = isinstance(policy, Tethered) and policy.actions is None
+    in_context = not isinstance(contexts, int)
+    if unlisted and in_context and needs_normalizer(policy.family, policy.log_beta):
+        policy_calls.score("optimized", policy.optimized, contexts, actions)  # they must be valid
+        return np.full(len(actions), np.nan)
+    return policy_calls.score("tethered", policy, contexts, actions, drew=True)
 
 
-def _served(unit: Unit, arm: Integers) -> Integers:
-    return np.where(arm > 0, unit.number, -arm)
+def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:
+    """Append the rows of one call; the first of them."""
+    first = t.state.rows.size
+    for start, part in cut(columns, ROWS_PER_EVENT):
+        header |= {"unit": len(t.state.units), "first": first + start}
+        t.append("rows", pack(header, **part), claims_of(t.state, header, part, {}))
+        header = {key: value for key, value in header.items() if key != "waited"}
+    return first
+
+
+def _encoded(state: State, drawn: Drawn) -> tuple[dict[str, Any], Columns]:
+    """The header and the columns of contexts and actions, in the formats of the run."""
+    formats = same_formats(state.formats, drawn.contexts, drawn.actions)
+    header = {"formats": formats, "failure": drawn.failure[:500]}
+    return header, encode_rows(drawn.contexts, drawn.actions, formats)
 
 
 def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | None:
@@ -279,6 +380,5 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
                 f"keys must be text of 1 to {MAX_KEY_LENGTH} characters without NUL, got {each!r}"
             )
     if len(set(names)) < len(names):
-        again = next(each for each in names if names.count(each) > 1)
-        raise ValueError(f"keys must be unique, got {again!r} more than once")
+        raise ValueError(f"keys must be unique, got {names!r:.200}")
     return names

@@ -12,6 +12,7 @@ import numpy as np
 
 from tether._core import files, validate
 from tether._core.arrays import Floats, Integers
+from tether._core.records import encode
 from tether.runs.body import Columns, pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
 from tether.runs.event_log import EventLog, Signer, Transaction
@@ -98,7 +99,7 @@ class Run:
         if t.state.original is None:
             if given is None:
                 raise StoreError(f"{self._log.database.name} does not hold a tether run")
-            t.append("settings", pack(given.to_dict()))
+            t.append("settings", pack(dict(encode(given))))
         elif given is not None:
             t.state.original.check_same(given, self._log.database.name, free)
         return t.state.given
@@ -166,10 +167,8 @@ class Run:
         ----------
         number : int
             The number of the round.
-        reason : str
-            Why; stored with it.
-        actor : str, optional
-            Who does it; by default the name of the operating system's user.
+        reason, actor : str
+            As for `halt`.
         """
         self.append_act("retire", reason, actor, subject=str(number))
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls
-from tether._core.arrays import Floats
 from tether._core.contexts import labels, take
 from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
 from tether.control.log import Log, Proposals
@@ -20,23 +19,22 @@ from tether.policies.logs import approximation_of, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import settled_normalizer
 from tether.policies.policy import picked, positions, shared_actions
-from tether.policies.tethered import Tethered
+from tether.runs.body import Columns, pack
 from tether.runs.decide_beta import (
     DENSITY,
-    LOG_BETAS,
     NORMALIZER,
     PATH,
     PLACE,
     SCORE,
     TABLE,
-    InUse,
     check_support,
     make_log,
     needs_normalizer,
     past_rounds,
+    rows_in_use,
 )
-from tether.runs.log_rows import Contents
-from tether.runs.policies import PROBES, PathOptimized, Policies, Probe, compare_scores
+from tether.runs.log_rows import Contents, cut
+from tether.runs.policies import PROBES, Deployed, PathOptimized, Policies, Probe, compare_scores
 from tether.runs.state import SAFE, State
 
 MIN_PROPOSALS, MAX_PROPOSALS = 1_000, 100_000
@@ -52,137 +50,128 @@ SCORED_AT_ONCE = 1 << 16
 PROBED_ROWS = 256
 """How many stored actions the safe policy scores again before a round is calibrated."""
 
-NewScores = tuple[str, int, int, NDArray[Any]]
-"""A name, a policy, the first calibration row, and the scores of it and of those after it."""
-
 
 class Scorer:
     """Lets policies score the calibration rows that have no scores yet, and draws what it takes.
 
-    They are added to `contents`, a copy; `new` has the new scores. `log` is that of the round, and
-    `given` what its candidate states of itself.
+    They are added to `contents`, a copy; `new` has the events of them, kinds and bodies, which are
+    stored with the round. `log` is that of the round, and `given` what its candidate states of
+    itself.
     """
 
     def __init__(
-        self,
-        known: State,
-        contents: Contents,
-        policies: Policies,
-        candidate: Any,
-        in_use: InUse,
+        self, known: State, contents: Contents, policies: Policies, candidate: Any
     ) -> None:
-        self.known, self.policies, self.in_use = known, policies, in_use
+        self.known, self.policies, self.in_use = known, policies, rows_in_use(known)
         self.candidate, self.contents = candidate, contents.copy()
         self.number, self.where = len(known.units) + 1, known.calibration_rows
-        self.new: list[NewScores] = []
+        self.new: list[tuple[str, bytes]] = []
         self.contexts, self.actions = contents.rows(self.where)
-        self._complete(past_rounds(known, in_use))
+        self.past = past_rounds(known, self.in_use)
+        self.pair: Any = candidate.pair if isinstance(candidate, PathOptimized) else None
+        self.listed = self._listed_actions()
         approximate, error = approximation_of(candidate)
-        self.given = {"approximate": approximate, "ratio_error": error}
-        self.log = make_log(known, self.contents, self.number, in_use, self.given)
+        self.given: dict[str, Any] = {"approximate": approximate, "ratio_error": error}
+        if self.pair is not None:
+            if isinstance(self.contexts, int):
+                raise ValueError(
+                    f"family {self.pair.family!r} needs contexts, the prompts that are answered: "
+                    f"this run has none"
+                )
+            self.given["log_betas"] = np.asarray(self.pair.log_betas, dtype=np.float64).tolist()
+        self._check_policies()
+        for name, number in self._needed():
+            done = self.contents.scored(name, number)
+            for start in range(done, len(self.where), SCORED_AT_ONCE):
+                values = self._scores(name, number, slice(start, start + SCORED_AT_ONCE))
+                header = {"name": name, "policy": number, "first": start}
+                self._keep("scores", header, {"values": values})
+        self.log = make_log(known, self.contents, self.number, self.in_use, self.given)
         if (drawn := self._draw()) is not None:
             check_support(drawn.log_safe, drawn.log_optimized)
             context = {} if drawn.context is None else {"context": drawn.context}
-            self.contents.add_draws({**drawn.rows.columns, **context})
+            self._keep("draws", {}, {**drawn.rows.columns, **context})
 
-    def _complete(self, past: list[int]) -> None:
-        """Score what is missing for the round that begins."""
-        path = isinstance(self.candidate, PathOptimized)
-        known = None if path else self._known_actions(past)
-        self._check_policies(past, known)
-        if path:
-            self._complete_path(self.candidate.pair, past)
-            return
-        names = (SAFE, *past, self.number) if known is not None else (*past, self.number)
-        if known is not None:
-            place = positions(known, self.actions, "safe")
-            self._add(PLACE, SAFE, lambda rows: place[rows])
-        for number in names:
-            name = SCORE if known is None else TABLE
-            self._add(name, number, lambda rows, who=number: self._score(who, known, rows))
-        if isinstance(self.contexts, int) or known is not None:
-            return
-        for number in past:
-            if needs_normalizer(self.known.units[number - 1]):
-                self._add(NORMALIZER, number, lambda rows, who=number: self._normalizer(who, rows))
+    def _keep(self, kind: str, header: dict[str, Any], columns: Columns) -> None:
+        """Take in scores or draws, as the events with which they are stored."""
+        for start, piece in cut(columns):
+            held = {**header, "first": header.get("first", 0) + start}
+            self.new.append((kind, pack(held, **piece)))
+            self.contents.add(kind, held, piece)
 
     def probe(self) -> Probe:
         """A few rows with the optimized policy's scores, to recognize it by."""
-        contexts, actions = self._rows(slice(0, min(PROBES, len(self.where))))
+        contexts, actions = self._rows(slice(PROBES))
         scores = policy_calls.score("optimized", self.candidate, contexts, actions)
         return Probe(contexts, actions, scores)
 
-    def _check_policies(self, past: list[int], known: NDArray[Any] | None) -> None:
+    def _check_policies(self) -> None:
         """Refuse policies that score stored actions differently than before."""
-        for number in past:
-            if (probe := self.policies.deployed[number].probe) is not None:
+        for number in self.past:
+            if (probe := self._deployed(number).probe) is not None:
                 probe.check(f"policy of round {number}", self._optimized(number))
-        rows = slice(0, min(PROBED_ROWS, len(self.where)))
-        scores = self._score(SAFE, known, rows)
-        if known is not None:
-            scores = picked(scores, positions(known, self.actions[rows], "safe"))
+        rows = slice(PROBED_ROWS)
+        if self.listed is None:
+            scores = self._scores(SCORE, SAFE, rows)
+        else:
+            scores = picked(self._scores(TABLE, SAFE, rows), self._scores(PLACE, SAFE, rows))
         stored = self.contents.own_scores("log_safe", self.where[rows])
         compare_scores("safe policy", scores, stored)
 
-    def _known_actions(self, past: list[int]) -> NDArray[Any] | None:
+    def _listed_actions(self) -> Any:
         """All actions, where there are contexts and finitely many of them."""
         if isinstance(self.contexts, int):
             return None
-        optimized = [self._optimized(number) for number in past]
-        policies = (self.policies.safe, self.candidate, *optimized)
-        return shared_actions(policies, ["safe", "optimized", *(f"round {k}" for k in past)])
+        optimized = [self._optimized(number) for number in self.past]
+        names = ["safe", "optimized", *(f"round {number}" for number in self.past)]
+        return shared_actions((self.policies.safe, self.candidate, *optimized), names)
 
-    def _optimized(self, number: int) -> Any:
-        if number == SAFE:
-            return self.policies.safe
-        if number == self.number:
-            return self.candidate
-        return self.policies.deployed[number].optimized
+    def _needed(self) -> list[tuple[str, int]]:
+        """Which scores the round needs, of which policies."""
+        if self.pair is not None:
+            return [*((DENSITY, number) for number in self.past), (PATH, self.number)]
+        if self.listed is not None:
+            policies = SAFE, *self.past, self.number
+            return [(PLACE, SAFE), *((TABLE, number) for number in policies)]
+        needed = [(SCORE, number) for number in (*self.past, self.number)]
+        for number in () if isinstance(self.contexts, int) else self.past:
+            unit = self.known.units[number - 1]
+            if needs_normalizer(find_family(unit.decision["family"]), unit.level):
+                needed.append((NORMALIZER, number))
+        return needed
 
-    def _add(self, name: str, policy: int, compute: Any) -> None:
-        count = len(self.where)
-        for start in range(self.contents.scored(name, policy), count, SCORED_AT_ONCE):
-            rows = slice(start, min(start + SCORED_AT_ONCE, count))
-            self._keep(name, policy, start, np.asarray(compute(rows)))
-
-    def _keep(self, name: str, policy: int, first: int, values: NDArray[Any]) -> None:
-        self.new.append((name, policy, first, values))
-        self.contents.add_scores(name, policy, first, values)
-
-    def _score(self, number: int, known: NDArray[Any] | None, rows: slice) -> Floats:
-        policy, kind = self._optimized(number), "safe" if number == SAFE else "optimized"
-        contexts, actions = self._rows(rows)
-        if known is None:
-            return policy_calls.score(kind, policy, contexts, actions)
-        shape = len(actions), len(known)
-        return np.broadcast_to(policy_calls.table(kind, policy, contexts), shape)
-
-    def _normalizer(self, number: int, rows: slice) -> Floats:
-        """Log ψ of a past round's policy in the contexts of some rows, and its error."""
-        policy, (contexts, actions) = self.policies.policy(number), self._rows(rows)
-        reference = self.policies.policy(self.known.units[number - 1].reference)
-        at_reference = policy_calls.score("reference", reference, contexts, actions)
+    def _scores(self, name: str, number: int, rows: slice) -> NDArray[Any]:
+        """The scores of a policy at some calibration rows."""
+        (contexts, actions), kind = self._rows(rows), "optimized" if number else "safe"
+        if name == PLACE:
+            return positions(self.listed, actions, "safe")
+        if name == TABLE:
+            shape = len(actions), len(self.listed)
+            table = policy_calls.table(kind, self._optimized(number), contexts)
+            return np.broadcast_to(table, shape)
+        if name == PATH:
+            return np.asarray(self.pair.path_scores(contexts, actions))
+        if name == SCORE:
+            return policy_calls.score(kind, self._optimized(number), contexts, actions)
+        policy = self.policies.policy(number)
+        if name == DENSITY:
+            return policy_calls.score("tethered", policy, contexts, actions)
+        at_reference = policy_calls.score("reference", policy.safe, contexts, actions)
         scores = self.contents.scores(SCORE, number, len(self.where))[rows]
         blended = blend_scores(scores, at_reference, policy.blend)
         found = settled_normalizer(policy, contexts, at_reference, blended)
         return np.stack([found.log_psi, found.standard_error], axis=1)
 
-    def _complete_path(self, pair: Any, past: list[int]) -> None:
-        if isinstance(self.contexts, int):
-            raise ValueError(
-                f"family {pair.family!r} needs contexts, the prompts that are answered: this run "
-                f"has none"
-            )
-        for number in past:
-            self._add(DENSITY, number, lambda rows, who=number: self._density(who, rows))
-        self._add(PATH, self.number, lambda rows: pair.path_scores(*self._rows(rows)))
-        self._keep(LOG_BETAS, self.number, 0, np.asarray(pair.log_betas, dtype=np.float64))
+    def _optimized(self, number: int) -> Any:
+        if number == SAFE:
+            return self.policies.safe
+        return self.candidate if number == self.number else self._deployed(number).optimized
 
-    def _density(self, number: int, rows: slice) -> Floats:
-        return policy_calls.score("tethered", self.policies.policy(number), *self._rows(rows))
+    def _deployed(self, number: int) -> Deployed:
+        return self.policies.of(self.known.units[number - 1])
 
     def _rows(self, rows: slice) -> tuple[Any, NDArray[Any]]:
-        index = np.arange(rows.start, rows.stop)
+        index = np.arange(len(self.where))[rows]
         return take(self.contexts, index), self.actions[index]
 
     # ---- draws --------------------------------------------------------------------------------
@@ -195,10 +184,8 @@ class Scorer:
         if self.log.has_mixture:
             policies = [self.policies.policy(number) for number in counts]
             logged_by = Mixture(policies, list(counts.values()))
-        if isinstance(self.candidate, PathOptimized):
-            drawn: Proposals = self.candidate.pair.make_proposals(
-                contexts, rng, logged_by=logged_by
-            )
+        if self.pair is not None:
+            drawn: Proposals = self.pair.make_proposals(contexts, rng, logged_by=logged_by)
             return drawn
         if isinstance(contexts, int):
             most = min(MAX_PROPOSALS, MAX_DRAWN_DENSITIES // len(counts))
@@ -221,8 +208,7 @@ class Scorer:
 
 def find_normalizer(policy: Any, log: Log) -> list[float] | None:
     """Log ψ of what a round serves without contexts, and its error; the policy keeps them."""
-    is_tethered = isinstance(policy, Tethered)
-    if log.contextual or not is_tethered or policy.family.normalized or np.isinf(policy.log_beta):
+    if log.contextual or not needs_normalizer(policy.family, policy.log_beta):
         return None
     blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
     policy.remembered = found = settled_normalizer(policy, 1, log.log_safe, blended)

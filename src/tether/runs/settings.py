@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tether._core import validate
-from tether._core.records import decode, encode
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 
 RELEASE, CONTROLLER = "release", "controller"
@@ -62,16 +61,6 @@ class Settings:
     def decides_shares(self) -> bool:
         """Whether the level of a unit is a share; else it is a log beta."""
         return self.kind == RELEASE or self.family == RAMP
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, for an event."""
-        return dict(encode(self))
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Settings:
-        """Undo `to_dict`."""
-        found: Settings = decode(cls, content, "settings")
-        return found
 
     def check_same(self, given: Settings, store: str, free: tuple[str, ...] = ()) -> None:
         """Refuse to open a run with other settings than it was created with."""

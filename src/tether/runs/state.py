@@ -305,7 +305,7 @@ class State:
     def _fold_settings(self, event: Event, header: dict[str, Any], _: Any) -> None:
         if self.settings is not None:
             raise ValueError("the settings are fixed by the first event")
-        self.settings = self.original = Settings.from_dict(header)
+        self.settings = self.original = decode(Settings, header, "settings")
         scores = {"context_score": "f8"} if self.settings.watches_contexts else {}
         kinds = {**ROWS, **{LOSS + name: "f8" for name in self.settings.limits}, **scores}
         self.rows = Columns({name: np.empty(0, kind) for name, kind in kinds.items()})

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import sqlalchemy as sql
 from tether._core.records import encode
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
-from tether.runs.decide_beta import Decision, decide_beta, describe, drawn_normalizer
+from tether.runs.decide_beta import decide_beta, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import LossesMissingError, TamperedError
@@ -45,12 +46,11 @@ from tether.runs.state import CACHED, LOSS, REWARD, State
 if TYPE_CHECKING:
     from tether._core.signing import PublicKey
 
-MOST_FINDINGS = 1000
-"""A store with more is not looked at further."""
 TOLERANCE = 1e-6
 """How far, relatively, numbers of a calibration may be from those computed again elsewhere."""
 ROUNDED = {"warnings", "curve", "probes"}
 """What is not compared: words and pictures in which a rounded number may tip over."""
+STEP, ROUND = ("share", "step"), ("log beta", "round")
 MOST_ERRORS = 6.0
 """A normalizing constant further, in standard errors, from that of the stored draws is forged."""
 
@@ -78,34 +78,26 @@ class _Replay:
 
     def findings(self, signer: Signer | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
-        last = self._walk()
-        if last is None and not self._found:
+        event, found = None, self._found
+        try:
+            for event in follow(read_events(self._connection)):
+                found += [f"event {event.seq}: {each}" for each in self._check(event)]
+                self._state.fold(event)
+        except TamperedError as error:
+            return [*found, str(error)]
+        except Exception as error:
+            assert event is not None
+            return [*found, f"event {event.seq} ({event.kind}) cannot follow: {error}"]
+        if event is None:
             return ["there is no event"]
-        if last is not None and not self._found:
-            self._check_signature(last, signer)
+        if self._state.raises is not None:
+            found.append(f"event {event.seq}: the alarm that it raises is missing")
+        if not found:
+            self._check_signature(event, signer)
             self._compare_index()
             self._compare_blobs()
             self._compare_cache()
-        return self._found
-
-    def _walk(self) -> Event | None:
-        event = None
-        try:
-            for event in follow(read_events(self._connection)):
-                self._found += [f"event {event.seq}: {each}" for each in self._check(event)]
-                self._state.fold(event)
-                if len(self._found) >= MOST_FINDINGS:
-                    return event
-        except TamperedError as error:
-            self._found.append(str(error))
-            return event
-        except Exception as error:
-            assert event is not None
-            self._found.append(f"event {event.seq} ({event.kind}) cannot follow: {error}")
-            return event
-        if event is not None and self._state.raises is not None:
-            self._found.append(f"event {event.seq}: the alarm that it raises is missing")
-        return event
+        return found
 
     def _check(self, event: Event) -> Iterator[str]:
         """What is wrong with an event, given the state before it."""
@@ -154,7 +146,7 @@ class _Replay:
         if known is None or header["seen"] < begun:
             yield f"round {number} was decided on other events than those before it"
             return
-        if "attempt" not in decision:
+        if "looked" not in decision:
             if header["level"] > -math.inf:
                 yield f"round {number} has a beta, but nothing that it was decided on"
             return
@@ -162,12 +154,16 @@ class _Replay:
         if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
             yield f"round {number} was decided for another policy than it names"
         try:
-            expected = decide_beta(known, contents, number, decision["looked"], decision["given"])
+            about = number, decision["looked"], decision["given"]
+            expected, found = decide_beta(known, contents, *about)
         except (ValueError, KeyError, LossesMissingError) as error:
             yield f"the beta of round {number} cannot be computed again: {error}"
             return
-        yield from _compare_round(header, columns.get("calibration"), expected)
-        psi, drawn = decision.get("log_psi"), drawn_normalizer(expected, contents)
+        expected["decision"]["log_psi"] = psi = decision.get("log_psi")
+        text = str(columns["calibration"][0]) if "calibration" in columns else "null"
+        said, told = {"calibration": json.loads(text)}, {"calibration": encode(found)}
+        yield from _compare(header | said, header | expected | told, ROUND, _alike)
+        drawn = drawn_normalizer(found, contents)
         if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
             yield f"the normalizing constant of round {number} is not that of its draws"
 
@@ -215,15 +211,21 @@ def _check_losses(state: State, columns: dict[str, Any]) -> Iterator[str]:
         yield "a reward is infinite"
 
 
-def _compare_step(header: dict[str, Any], decided: dict[str, Any]) -> Iterator[str]:
-    expected, number = read_header(pack(decided)), header["number"]
-    if header["level"] != expected["level"]:
+def _compare(
+    header: dict[str, Any],
+    expected: dict[str, Any],
+    names: tuple[str, str],
+    same: Callable[[Any, Any], bool] = operator.eq,
+) -> Iterator[str]:
+    """Compare a stored decision with what its rows give; `names` are of its level and of a unit."""
+    number = header["number"]
+    if not same(header["level"], expected["level"]):
         yield (
-            f"the share of step {number} is {header['level']:.6g}, but its rows give "
+            f"the {names[0]} of {names[1]} {number} is {header['level']:.6g}, but its rows give "
             f"{expected['level']:.6g}"
         )
-    elif header != expected:
-        yield f"the record of step {number} is not what its rows give"
+    elif not same(header, expected):
+        yield f"the record of {names[1]} {number} is not what its rows give"
 
 
 def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> Iterator[str]:
@@ -231,7 +233,7 @@ def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> I
     by_hand = state.given.units_per_step is None and state.given.step_seconds is None
     if state.units and not by_hand and not is_over(state, now):
         yield f"step {header['number']} began before the last one was over"
-    yield from _compare_step(header, decide_share(state, now))
+    yield from _compare(header, read_header(pack(decide_share(state, now))), STEP)
 
 
 def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
@@ -241,7 +243,8 @@ def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
     begins = header["ramp"] == number and not (goes_on and resumed)
     if not begins and state.given.units_per_step is not None and not is_ramp_over(state):
         yield f"step {number} began before the last one was over"
-    yield from _compare_step(header, decide_ramp(state, header["policy"], begins=begins))
+    decided = decide_ramp(state, header["policy"], begins=begins)
+    yield from _compare(header, read_header(pack(decided)), STEP)
 
 
 def _check_keys(
@@ -281,24 +284,6 @@ def _check_actions(
 
 
 # ---- rounds -------------------------------------------------------------------------------------
-
-
-def _compare_round(header: dict[str, Any], stored: Any, expected: Decision) -> Iterator[str]:
-    """Compare the stored decision of a round, and its calibration, with what its rows give."""
-    number = header["number"]
-    if not _alike(header["level"], expected.level):
-        yield (
-            f"the log beta of round {number} is {header['level']:.6g}, but its rows give "
-            f"{expected.level:.6g}"
-        )
-        return
-    said = {**header["decision"], "reference": header["reference"]}
-    told = {**describe(expected), "reference": expected.reference}
-    if expected.calibration is not None:
-        said["calibration"] = {} if stored is None else json.loads(str(stored[0]))
-        told["calibration"] = encode(expected.calibration)
-    if not all(_alike(said.get(name), told[name]) for name in told.keys() - ROUNDED):
-        yield f"the record of round {number} is not what its rows give"
 
 
 def _alike(first: Any, second: Any) -> bool:
