@@ -82,8 +82,6 @@ def test_several_losses_share_a_scale_and_no_reward_shows_what_changes():
     require_clear(figure)
     texts = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
     assert sum("limits beta" in text for text in texts) == 1
-    axes = Figure().add_subplot()
-    assert found.plot(axes) is axes.figure
     without = tether.calibrate(make_log(reward=False), alpha=0.15)
     require_clear(without.plot())
 
@@ -100,8 +98,6 @@ def test_a_selection_shows_its_threshold_at_its_risk_and_what_it_keeps(options):
     for part, point, kept in zip(parts, points(above), points(below), strict=True):
         assert point == pytest.approx([part.threshold, part.risk])
         assert kept == pytest.approx([part.threshold, part.kept.share])
-    axes = Figure().add_subplot()
-    assert found.plot(axes) is axes.figure
 
 
 def test_comparisons_of_calibrations_and_selections():

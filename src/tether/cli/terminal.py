@@ -170,7 +170,7 @@ def _errors_reported(name: str) -> Iterator[None]:
 
 def _print_warnings(kept: list[warnings.WarningMessage]) -> None:
     """Print the warnings that are not in a result, each once."""
-    texts = {}
+    texts: dict[str, None] = {}
     for each in kept:
         if issubclass(each.category, TetherWarning):
             texts[str(each.message)] = None
