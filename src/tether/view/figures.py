@@ -6,7 +6,6 @@ Names of curves and points stand in legends above the axes, where they cover not
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -114,36 +113,11 @@ def _changing_range(log_betas: Floats, risks: Floats) -> tuple[float, float]:
     return (float(x[inside[0]]), float(x[inside[-1] + 1])) if len(inside) else (-1.0, 1.0)
 
 
-def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
-    """Plot what each result promises beside what was asked for, and how many decisions change."""
-    results, places = list(found.values()), np.arange(len(found))
-    figure = _new_figure(10.0, 1.8 + 0.34 * len(found))
-    left, right = figure.subplots(1, 2, sharey=True)
-    useful = np.array([each.useful for each in results])
-    promises = np.array([each.promise for each in results])
-    asked = np.array([each.binding.alpha for each in results])
-    left.hlines(places, np.minimum(asked, promises), promises, color=GREEN, alpha=0.4)
-    left.plot(asked, places, "|", color=rcParams["text.color"], markersize=14, label="asked for")
-    for where, face, label in ((useful, GREEN, ""), (~useful, "none", ", not useful")):
-        if where.any():
-            style = {"color": GREEN, "markerfacecolor": face, "label": f"promise{label}"}
-            left.plot(promises[where], places[where], "o", **style)
-    left.set_xlim(0, 1.08 * max(asked.max(), promises.max()))
-    _finish(left, "expected loss", "")
-    _legend_above(left)
-    right.barh(places, [each.measured.changed for each in results], 0.5, color=GREEN, alpha=0.6)
-    right.set_xlim(0, 1)
-    _finish(right, "share of decisions that change", "")
-    left.set_yticks(places.tolist(), [_one_line(name) for name in found])
-    left.set_ylim(len(found) - 0.4, -0.6)  # the first at the top
-    return figure
-
-
 # ---- thresholds ---------------------------------------------------------------------------------
 
 
 def plot_selection(selection: Selection) -> Figure:
-    """Plot the risk along the thresholds, and the share that is kept."""
+    """Plot the risk along the thresholds, of each group or loss, and the share that is kept."""
     lines = selection.groups or {part.loss: part for part in selection.by_loss or (selection,)}
     title = f"{selection.method}: threshold {format_number(selection.threshold)}"
     if selection.groups or not selection.exists:
@@ -151,11 +125,6 @@ def plot_selection(selection: Selection) -> Figure:
         title = f"{selection.method}: {one_each}"
     elif selection.kept is not None and selection.kept.total:
         title += f", {format_share(selection.kept.share)} kept"
-    return plot_selections(lines, title)
-
-
-def plot_selections(lines: Mapping[str, Selection], title: str) -> Figure:
-    """Plot the risk of several selections along the thresholds, and the share that is kept."""
     known = {name: each.kept for name, each in lines.items() if len(each.curve_kept)}
     kept = {name: each for name, each in known.items() if each is not None}
     figure, rows = _new_figure(6.4, 5.6 if kept else 4.2), 2 if kept else 1
@@ -167,8 +136,7 @@ def plot_selections(lines: Mapping[str, Selection], title: str) -> Figure:
     for name, part in lines.items():  # on one scale where what was asked differs: risk over that
         unit, color = part.alpha if several else 1.0, colors[name]
         _draw_threshold(above, part, part.curve_risks / unit, part.risk / unit, color, name)
-    rules = {part.rule for part in lines.values()}
-    label = "asked for" if several else _asked(min(rules) if len(rules) == 1 else "alpha", level)
+    label = "asked for" if several else _asked(selection.rule, level)
     above.axhline(level, label=label, **_asked_style())
     _start_at_zero(above, level)
     _finish(above, "" if kept else "threshold", "risk / asked for" if several else "risk")
