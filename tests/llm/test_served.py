@@ -25,7 +25,6 @@ from tether.llm import (
     chat_rows,
     read_answer,
 )
-from tether.llm.chat import UnreadableAnswerError
 from tether.llm.client import answering
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
@@ -214,9 +213,9 @@ def test_chat_failures_are_errors_and_nothing_is_left_out():
         policy = ChatPolicy(server.url, "small", retries=1)
         for fault, error in (
             (400, ValueError),
-            (lambda answer: answer["choices"].pop(), UnreadableAnswerError),
-            (lambda a: a["choices"][2].update(finish_reason="abort"), UnreadableAnswerError),
-            (lambda a: a["choices"][2].update(message="hidden"), UnreadableAnswerError),
+            (lambda answer: answer["choices"].pop(), ServerError),
+            (lambda a: a["choices"][2].update(finish_reason="abort"), ServerError),
+            (lambda a: a["choices"][2].update(message="hidden"), ServerError),
         ):
             server.faults = [fault]
             with pytest.raises(error) as raised:

@@ -122,13 +122,16 @@ class Output:
             return [str(error)]
         return []
 
-    def show(self, result: Any, *, as_json: bool, text: str | None = None) -> None:
-        """Print a result, after saving and drawing it where files are named."""
+    def show(
+        self, result: Any, *, as_json: bool, text: str | None = None, plain: Any = None
+    ) -> None:
+        """Print a result, or `plain` as JSON, after saving and drawing it where files are named."""
         if self.out is not None:
-            result.save(self.out, overwrite=self.force, key=self.key)
+            signed = {} if self.key is None else {"key": self.key}
+            result.save(self.out, overwrite=self.force, **signed)
         if self.plot is not None:
             result.plot().savefig(self.plot, dpi=200)
-        show(result, as_json=as_json, text=text)
+        show(plain if plain and as_json else result, as_json=as_json, text=text)
         if self.out is not None and not as_json:
             print_line(f"  saved in {self.out}{'' if self.key is None else ', signed'}")
 

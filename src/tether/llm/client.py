@@ -47,7 +47,7 @@ class Connection(TypedDict, total=False):
 
 
 class ServerError(RuntimeError):
-    """The server is unavailable or refused the sender, after all retries.
+    """The server is unavailable, refused the sender or returned no answer, after all retries.
 
     A refusal of the request itself (status 400, 413 or 422) is a `ValueError` instead.
     """
