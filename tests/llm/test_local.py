@@ -69,7 +69,8 @@ def test_one_set_of_weights_makes_several_policies_and_is_restored():
     assert min(np.abs(scores[2] - scores[1]).min(), np.abs(scores[3] - scores[2]).min()) > 1e-3
     assert model.training
     assert model.active_adapters == ["short"]
-    for pair in ((safe, long), (short, long), (long, safe)):
+    (warm,) = policies(model, "short", temperature=2.0)
+    for pair in ((safe, long), (short, long), (long, safe), (warm, short)):
         both = TokenTether(*pair, log_betas=[0.0]).path_scores(TEXTS, actions)
         expected = [each.log_prob(TEXTS, actions) for each in pair]
         assert np.allclose(both[:, :2].T, expected, atol=1e-5)

@@ -25,8 +25,7 @@ from tether.llm import (
     chat_rows,
     read_answer,
 )
-from tether.llm.chat import UnreadableAnswerError
-from tether.llm.client import counting_usage, ending
+from tether.llm.client import answering
 
 PROMPTS = np.array([[5, 7, 9, -1], [4, -1, -1, -1], [6, 6, 6, 6], [5, 7, 9, -1]])
 RNG = np.random.default_rng
@@ -153,7 +152,7 @@ def test_a_wait_ends_with_the_program_and_a_policy_is_pickled_and_used_in_a_loop
     policy, event, held = remote_policy(server), threading.Event(), threading.Event()
     server.faults = [held]
     event.set()
-    with ending(event), pytest.raises(ServerError, match="was abandoned"):
+    with answering(event), pytest.raises(ServerError, match="was abandoned"):
         policy.sample(PROMPTS[:1], RNG(0))
     held.set()
     copied = pickle.loads(pickle.dumps(policy))
@@ -187,7 +186,7 @@ def test_chat_draws_of_a_context_share_a_request_and_have_the_servers_distributi
     with ChatServer(letters) as server:
         policy = ChatPolicy(server.url, "small", settings={"temperature": 0.7})
         contexts = np.array([asked("x", temperature=0.2)] * 2000 + [asked("y")] * 3)
-        with counting_usage() as usage:
+        with answering(threading.Event()) as usage:
             drawn = policy.sample(contexts, RNG(0))
         sent = sorted((each["n"], each["temperature"]) for each in server.requests)
         assert sent == [(3, 0.7), (2000, 0.2)]  # the context's own, where it has one
@@ -214,9 +213,9 @@ def test_chat_failures_are_errors_and_nothing_is_left_out():
         policy = ChatPolicy(server.url, "small", retries=1)
         for fault, error in (
             (400, ValueError),
-            (lambda answer: answer["choices"].pop(), UnreadableAnswerError),
-            (lambda a: a["choices"][2].update(finish_reason="abort"), UnreadableAnswerError),
-            (lambda a: a["choices"][2].update(message="hidden"), UnreadableAnswerError),
+            (lambda answer: answer["choices"].pop(), ServerError),
+            (lambda a: a["choices"][2].update(finish_reason="abort"), ServerError),
+            (lambda a: a["choices"][2].update(message="hidden"), ServerError),
         ):
             server.faults = [fault]
             with pytest.raises(error) as raised:

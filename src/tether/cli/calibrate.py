@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tether
 from tether._core import progress
-from tether.cli.tables import ANY_FILE, LOG_OPTIONS, LogFiles
+from tether.cli.tables import ANY_FILE, LOG_OPTIONS, read_log
 from tether.cli.terminal import (
     NOTHING_PASSES,
     SAVING,
@@ -56,7 +56,7 @@ def calibrate(
     given["bound"] = numbers("--bound", given["bound"])
     if given["test_weight"] not in ("empirical", "analytic"):
         given["test_weight"] = number("--test-weight", given["test_weight"])
-    rows, draws = LogFiles(log, bound=given["bound"], **columns).read(problems)
+    rows, draws = read_log(log, given["bound"], columns, problems)
     with progress.step("calibrating"):
         found = tether.calibrate(rows, draws, **given)
     saved.show(found, as_json=as_json, text=found.details() if details else None)
@@ -113,7 +113,7 @@ def plan(
     given |= target(given, problems)
     files_given: tuple[Any, ...] = ()
     if log is not None:
-        files_given = LogFiles(log, bound=given["bound"], **columns).read(problems)
+        files_given = read_log(log, given["bound"], columns, problems)
     elif given["safe_risk"] is None:
         problems.append("a log or --safe-risk, the safe policy's expected loss, is needed")
     refuse(problems)

@@ -14,11 +14,11 @@ from tether.cli.terminal import (
     TARGET,
     JsonOption,
     Options,
+    Output,
     argument,
     command,
     numbers,
     refuse,
-    show,
     target,
 )
 
@@ -51,7 +51,9 @@ def decide(
     --new names a function of the context columns that returns an action or probabilities per row, a
     fitted classifier or a policy, in a module that can be imported. The exit code is 3 for a no.
     """
-    problems: list[str] = []
+    out, force, plot, details = map(given.pop, ("out", "force", "plot", "details"))
+    saved = Output(out, force, plot=plot)
+    problems = saved.problems(table)
     given |= target(given, problems)
     if not given["new"]:
         problems.append("--new module:name is needed: the new policy")
@@ -64,12 +66,7 @@ def decide(
         given[name] = import_path(given[name]) if given[name] else None
     given["bound"] = numbers("--bound", given["bound"])
     given["loss"] = given["loss"][0] if len(given["loss"]) == 1 else given["loss"]
-    plot, out, force, details = (given.pop(name) for name in ("plot", "out", "force", "details"))
     found = tether.decide(data.to_table().to_pandas(), **given)
     text = found.details() if details else None
-    show(found.calibration if as_json else found, as_json=as_json, text=text)
-    if plot is not None:
-        found.plot().savefig(plot, dpi=200)
-    if out is not None:
-        found.save(out, overwrite=force)
+    saved.show(found, as_json=as_json, text=text, plain=found.calibration)
     return 0 if found.calibration.useful else NOTHING_PASSES

@@ -11,13 +11,10 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
 from tether._core import progress
 from tether._core.words import visible
@@ -38,9 +35,10 @@ def progress_bars() -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), _Count()
     bars = Progress(
-        *columns,
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
@@ -70,10 +68,3 @@ class _Bars:
         self._bars.remove_task(step)
         if not self._bars.tasks:
             self._bars.stop()
-
-
-class _Count(ProgressColumn):
-    """How much is done of how much, where that is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text("") if task.total is None else MofNCompleteColumn().render(task)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -126,9 +125,8 @@ def assign(
     store: StoreName,
     given: Any,
     keys: Annotated[list[str] | None, argument("The keys: users, sessions, devices.")] = None,
-    as_json: JsonOption = False,
 ) -> None:
-    """Say which system answers each key, and store it: lines of CSV, or of JSON with --json.
+    """Say which system answers each key, and store it: lines of CSV.
 
     Keys of a file are stored and printed a batch at a time; after an error it may be given again.
     """
@@ -136,15 +134,11 @@ def assign(
         raise ValueError("name either keys or a --file of them")
     with _open_release(store, given["signing_key"]) as release:
         batches = [keys or []] if file is None else (e["key"] for _, e in _batches(str(file)))
-        if not as_json:
-            print_line("key,system")
+        print_line("key,system")
         for batch in batches:
             named, lines = [str(key) for key in batch], io.StringIO()
-            for row in zip(named, release.assign(named), strict=True):
-                if as_json:
-                    lines.write(json.dumps(dict(zip(("key", "system"), row, strict=True))) + "\n")
-                else:
-                    csv.writer(lines, lineterminator="\n").writerow(row)
+            rows = zip(named, release.assign(named), strict=True)
+            csv.writer(lines, lineterminator="\n").writerows(rows)
             print_line(lines.getvalue().removesuffix("\n"))
 
 

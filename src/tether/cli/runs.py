@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from time import sleep
 from typing import Annotated, Any
-
-import typer
 
 from tether._core import files, signing
 from tether._core.files import redact_url
-from tether.cli.tables import LOG_OPTIONS, LogFiles
+from tether.cli.tables import LOG_OPTIONS, read_log
 from tether.cli.terminal import (
     ALARM_STANDS,
     VERIFICATION_FAILED,
@@ -38,33 +35,16 @@ def open_run(store: str, key: Path | None = None) -> Any:
 
 
 @command()
-def status(
-    store: StoreName,
-    follow: Annotated[bool, typer.Option("--follow", help="Update until interrupted.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between updates.")] = 2.0,
-    as_json: JsonOption = False,
-) -> int:
+def status(store: StoreName, as_json: JsonOption = False) -> int:
     """Show the rounds or steps of a run, with losses, alarms and what is promised.
 
     Exit code 4 while an alarm stands.
     """
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     from tether.view import document
 
     with open_run(store) as run:
         history = run.history()
-        if as_json or not follow:
-            show(document(history) if as_json else history, as_json=as_json)
-        else:
-            watching = Live(console=Console(highlight=False), auto_refresh=False)
-            with suppress(KeyboardInterrupt), watching as live:
-                while True:
-                    live.update(Text(str(history)), refresh=True)
-                    sleep(every)
-                    history = run.history()
+    show(document(history) if as_json else history, as_json=as_json)
     return 0 if history.alarm is None else ALARM_STANDS
 
 
@@ -218,7 +198,7 @@ def verify(
             losses = Calibration.load(subject).losses
             bound: Any = {name: each.bound for name, each in losses.items()}
             bound = bound.get("loss", bound) if len(bound) == 1 else bound
-            rows, draws = LogFiles(log, bound=bound, **columns).read()
+            rows, draws = read_log(log, bound, columns)
             compared = {"log": rows, "proposals": draws}
         result = verify_record(Path(subject), key=key, **compared)
     show(result, as_json=as_json)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,77 +49,72 @@ LOG_OPTIONS: Options = {
 """The options that say what the columns of a log are: type, default and help."""
 
 
-class LogFiles:
-    """A log, its proposals, and what their columns are called."""
+def read_log(
+    path: str, bound: Any, columns: dict[str, Any], problems: Sequence[str] = ()
+) -> tuple[Log, Proposals | None]:
+    """A log and its proposals; one error for all `problems`, of the options or the files."""
+    of = SimpleNamespace(**columns)
+    problems = [*problems, *_contradictions(of)]
+    wanted = [("loss", each) for each in of.loss]
+    wanted.append(("propensity", of.propensity) if of.propensity else ("log_safe", of.log_safe))
+    by_log = ("log_optimized", of.log_optimized)
+    wanted.append(("probability", of.probability) if of.probability else by_log)
+    wanted += [("context", each) for each in of.context or ()]
+    wanted += [("reward", of.reward), ("log_mix", of.log_mix)]
+    data = open_columns(path, wanted, problems, is_stated=bool(of.context or of.no_context))
+    drawn = None if of.proposals is None else open_columns(of.proposals, (), problems)
+    refuse(problems)
 
-    def __init__(self, log: str, bound: Any, **columns: Any) -> None:
-        self.log, self.bound = log, bound
-        self.of = SimpleNamespace(**columns)
-
-    def read(self, problems: Sequence[str] = ()) -> tuple[Log, Proposals | None]:
-        """The log and the proposals; one error for all `problems`, of the options or the files."""
-        problems, of = [*problems, *self._problems()], self.of
-        wanted = [("loss", each) for each in of.loss]
-        wanted.append(("propensity", of.propensity) if of.propensity else ("log_safe", of.log_safe))
-        by_log = ("log_optimized", of.log_optimized)
-        wanted.append(("probability", of.probability) if of.probability else by_log)
-        wanted += [("context", each) for each in of.context or ()]
-        wanted += [("reward", of.reward), ("log_mix", of.log_mix)]
-        is_stated = bool(of.context or of.no_context)
-        data = open_columns(self.log, wanted, problems, is_stated=is_stated)
-        drawn = None if of.proposals is None else open_columns(of.proposals, (), problems)
-        refuse(problems)
-        ratio = of.max_ratio if of.min_propensity is None else 1 / of.min_propensity
-        shared = {each: getattr(of, each) for each in ("log_safe", "log_optimized", "log_mix")}
-        shared["context"] = self._contexts()
-        own = {"safe_share": of.safe_share, "max_ratio": ratio, "reward": of.reward}
-        loss: Any = "loss" if of.loss == ["loss"] else of.loss  # a list keeps the names
-        log = self._made(Log, self.log, data, **shared, **own, loss=loss)
-        if of.proposals is None:
-            return log, None
-        by = {"drawn_by" if is_in_parts(of.proposals) else "source": of.source}
-        return log, self._made(Proposals, of.proposals, drawn, **shared, **by)
-
-    def _made(self, kind: Any, path: str, data: Any, **names: Any) -> Any:
-        """A log or proposals: in memory from one file, in parts from several."""
+    def made(kind: Any, path: str, data: Any, **names: Any) -> Any:  # in parts from several files
         if not is_in_parts(path):
-            return kind.from_frame(self._prepared(data.to_table()), **names)
-        if not (self.of.propensity or self.of.probability or self.of.missing):
+            return kind.from_frame(_prepared(data.to_table(), of, bound), **names)
+        if not (of.propensity or of.probability or of.missing):
             return kind.scan(path, **names)
-        return kind.scan(lambda: map(self._prepared, open_dataset(path).to_batches()), **names)
+        each = partial(_prepared, of=of, bound=bound)
+        return kind.scan(lambda: map(each, open_dataset(path).to_batches()), **names)
 
-    def _problems(self) -> Iterator[str]:
-        if self.of.missing not in (None, "worst_case"):
-            yield f"--missing must be worst_case, got {self.of.missing!r}"
-        if self.of.min_propensity is not None and self.of.max_ratio is not None:
-            yield "--min-propensity and --max-ratio state the same thing: give one of them"
-        if self.of.min_propensity is not None and not 0 < self.of.min_propensity < 1:
-            yield f"--min-propensity must be above 0 and below 1, got {self.of.min_propensity}"
-        if self.of.context and self.of.no_context:
-            yield "--context and --no-context contradict each other"
-        for name in {*self.of.loss, self.of.reward} & set(self.of.context or ()):
-            yield f"--context {name} is a loss or reward: a context is known before an action"
+    listed = of.context or [None if of.no_context else UNSTATED]
+    shared = {each: getattr(of, each) for each in ("log_safe", "log_optimized", "log_mix")}
+    shared["context"] = listed[0] if len(listed) == 1 else listed
+    ratio = of.max_ratio if of.min_propensity is None else 1 / of.min_propensity
+    own = {"safe_share": of.safe_share, "max_ratio": ratio, "reward": of.reward}
+    loss: Any = "loss" if of.loss == ["loss"] else of.loss  # a list keeps the names
+    log = made(Log, path, data, **shared, **own, loss=loss)
+    if of.proposals is None:
+        return log, None
+    by = {"drawn_by" if is_in_parts(of.proposals) else "source": of.source}
+    return log, made(Proposals, of.proposals, drawn, **shared, **by)
 
-    def _contexts(self) -> Any:
-        listed = self.of.context or [None if self.of.no_context else UNSTATED]
-        return listed[0] if len(listed) == 1 else listed
 
-    def _prepared(self, table: Any) -> Any:
-        """A table or batch with log-probabilities, and without missing losses if these count."""
-        import pyarrow as pa
+def _contradictions(of: SimpleNamespace) -> Iterator[str]:
+    if of.missing not in (None, "worst_case"):
+        yield f"--missing must be worst_case, got {of.missing!r}"
+    if of.min_propensity is not None and of.max_ratio is not None:
+        yield "--min-propensity and --max-ratio state the same thing: give one of them"
+    if of.min_propensity is not None and not 0 < of.min_propensity < 1:
+        yield f"--min-propensity must be above 0 and below 1, got {of.min_propensity}"
+    if of.context and of.no_context:
+        yield "--context and --no-context contradict each other"
+    for name in {*of.loss, of.reward} & set(of.context or ()):
+        yield f"--context {name} is a loss or reward: a context is known before an action"
 
-        columns = dict(zip(table.schema.names, table.columns, strict=True))
-        pairs = (self.of.propensity, self.of.log_safe), (self.of.probability, self.of.log_optimized)
-        for name, target in pairs:
-            if name is not None and name in columns:
-                columns[target] = pa.array(_logs(name, columns[name]))
-        for name in self.of.loss if self.of.missing else ():
-            if name in columns and columns[name].null_count:
-                worst = self.bound[name] if isinstance(self.bound, dict) else self.bound
-                count = f"{columns[name].null_count:,} losses of {name!r} are missing"
-                warn_user(f"{count} and count as {worst:g}", AssumptionWarning)
-                columns[name] = columns[name].cast(pa.float64()).fill_null(worst)
-        return type(table).from_arrays(list(columns.values()), names=list(columns))
+
+def _prepared(table: Any, of: SimpleNamespace, bound: Any) -> Any:
+    """A table or batch with log-probabilities, and without missing losses if these count."""
+    import pyarrow as pa
+
+    columns = dict(zip(table.schema.names, table.columns, strict=True))
+    pairs = (of.propensity, of.log_safe), (of.probability, of.log_optimized)
+    for name, target in pairs:
+        if name is not None and name in columns:
+            columns[target] = pa.array(_logs(name, columns[name]))
+    for name in of.loss if of.missing else ():
+        if name in columns and columns[name].null_count:
+            worst = bound[name] if isinstance(bound, dict) else bound
+            count = f"{columns[name].null_count:,} losses of {name!r} are missing"
+            warn_user(f"{count} and count as {worst:g}", AssumptionWarning)
+            columns[name] = columns[name].cast(pa.float64()).fill_null(worst)
+    return type(table).from_arrays(list(columns.values()), names=list(columns))
 
 
 def is_in_parts(path: str) -> bool:

@@ -36,7 +36,7 @@ INTERRUPTED, READER_LEFT = 130, 141
 
 Options = dict[str, tuple[Any, ...]]
 """Options of a command by name: the type, the default (... where it is required) and the help."""
-_pending: dict[str, None] = {}  # warnings that were not shown yet, each once
+_shown: list[str] = []  # what was printed, whose warnings need not be repeated
 
 
 def command(**tables: Options) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
@@ -122,13 +122,16 @@ class Output:
             return [str(error)]
         return []
 
-    def show(self, result: Any, *, as_json: bool, text: str | None = None) -> None:
-        """Print a result, after saving and drawing it where files are named."""
+    def show(
+        self, result: Any, *, as_json: bool, text: str | None = None, plain: Any = None
+    ) -> None:
+        """Print a result, or `plain` as JSON, after saving and drawing it where files are named."""
         if self.out is not None:
-            result.save(self.out, overwrite=self.force, key=self.key)
+            signed = {} if self.key is None else {"key": self.key}
+            result.save(self.out, overwrite=self.force, **signed)
         if self.plot is not None:
             result.plot().savefig(self.plot, dpi=200)
-        show(result, as_json=as_json, text=text)
+        show(plain if plain and as_json else result, as_json=as_json, text=text)
         if self.out is not None and not as_json:
             print_line(f"  saved in {self.out}{'' if self.key is None else ', signed'}")
 
@@ -146,8 +149,10 @@ def _errors_reported(name: str) -> Iterator[None]:
     A reader that has seen enough, as in `tether status run.db | head`, is not an error (exit code
     141). Bars show the steps of what takes long, and warnings are printed after the result.
     """
+    kept: list[warnings.WarningMessage] = []
     try:
-        with progress_bars(), _warnings_kept():
+        with progress_bars(), warnings.catch_warnings(record=True) as kept:
+            warnings.simplefilter("default", TetherWarning)
             yield
     except BrokenPipeError:
         with suppress(OSError, ValueError):  # an output that is not a file
@@ -163,33 +168,22 @@ def _errors_reported(name: str) -> Iterator[None]:
         print_note("interrupted", "bold red")
         raise typer.Exit(INTERRUPTED) from None
     finally:
-        _print_warnings("")
+        _print_warnings(kept)
 
 
-@contextmanager
-def _warnings_kept() -> Iterator[None]:
-    """Keep the warnings of the package that come up here until the result is printed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("default", TetherWarning)
-        shown_by = warnings.showwarning
-
-        def keep(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, TetherWarning):
-                _pending[str(message)] = None
-            else:
-                shown_by(message, category, *where, **more)
-
-        warnings.showwarning = keep
-        yield
-
-
-def _print_warnings(printed: str) -> None:
-    """Print the warnings that are not in the result, and forget them."""
-    text = _one_line(printed.replace("\n  ! ", "\n"))
-    for message in list(_pending):
-        if _one_line(message) not in text:
+def _print_warnings(kept: list[warnings.WarningMessage]) -> None:
+    """Print the warnings that are not in a result, each once."""
+    texts: dict[str, None] = {}
+    for each in kept:
+        if issubclass(each.category, TetherWarning):
+            texts[str(each.message)] = None
+        else:
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    printed = _one_line("\n".join(_shown).replace("\n  ! ", "\n"))
+    _shown.clear()
+    for message in texts:
+        if _one_line(message) not in printed:
             print_note("warning:", "bold yellow", message)
-    _pending.clear()
 
 
 def print_note(heading: str, style: str, message: str = "") -> None:
@@ -200,14 +194,13 @@ def print_note(heading: str, style: str, message: str = "") -> None:
 
 
 def show(result: Any, *, as_json: bool = False, text: str | None = None) -> None:
-    """Print a result as text, or as JSON and nothing else; warnings that it lacks on stderr."""
+    """Print a result as text, or as JSON and nothing else."""
     if as_json:
         plain = result.to_dict() if hasattr(result, "to_dict") else result
         print(json.dumps(records.encode(plain), indent=2))
-        _print_warnings("")
     else:
         print_line(text := text or str(result))
-        _print_warnings(text)
+        _shown.append(text)
 
 
 def print_line(text: str) -> None:

@@ -20,7 +20,6 @@ from tether.control.gains import Gain
 from tether.control.log import Log, Probes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HARDLY_CHANGED = 1e-3  # who changes a smaller share of decisions is in practice the safe policy
@@ -217,16 +216,15 @@ class Calibration(records.Saved, Described):
                 statement += f", and {self.chain.looks} looks at these rows are counted"
         return statement if self.useful else f"no useful promise: {statement}"
 
-    def plot(self, ax: Axes | None = None) -> Figure:
+    def plot(self) -> Figure:
         """Draw what is gained against what it costs, and the calibrated risk along beta.
 
         The first panel has the expected reward and loss of the safe, tethered and optimized policy
-        with their intervals, and what was asked for as a line; given `ax`, only the risk along beta
-        is drawn there. Needs the extra `plot`.
+        with their intervals, and what was asked for as a line. Needs the extra `plot`.
         """
         from tether.view.figures import plot_calibration
 
-        return plot_calibration(self, ax)
+        return plot_calibration(self)
 
     def to_frame(self) -> Columns:
         """Return the risk curves of all losses: columns `loss`, `log_beta`, `beta` and `risk`."""

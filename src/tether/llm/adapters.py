@@ -10,9 +10,9 @@ costs one pass over the weights, about as much as one token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -47,14 +47,15 @@ def adapter_layers(model: Any) -> list[Any]:
 
 def check_adapter(model: Any, adapter: str | None) -> str | None:
     """The name of an adapter that the model has, or None where the plain base model is usable."""
-    model = check_usable(model, [None])
+    model = check_usable(model, None)
     configs = model.peft_config if is_peft(model) else {}
     if adapter is not None and adapter not in configs:
         hint = "" if configs else ": pass a PeftModel"
         raise ValueError(f"adapter must be one of {sorted(configs)}, got {adapter!r}{hint}")
     for name, config in configs.items():
         by_tokens = name == adapter and getattr(config, "alora_invocation_tokens", None)
-        if getattr(config, "is_prompt_learning", False) or by_tokens:
+        extra = ("is_prompt_learning", "is_adaption_prompt")
+        if by_tokens or any(getattr(config, each, False) for each in extra):
             raise TypeError(
                 f"adapter {name!r} works through extra tokens (virtual tokens or aLoRA), which is "
                 f"not supported: use LoRA"
@@ -70,19 +71,8 @@ def check_adapter(model: Any, adapter: str | None) -> str | None:
     return adapter
 
 
-def can_mix_adapters(model: Any) -> bool:
-    """Whether PEFT accepts rows of several adapters in one batch: plain LoRA only."""
-    model = unwrapped(model)
-    special = ("use_dora", "modules_to_save", "target_parameters", "trainable_token_indices")
-    return all(
-        getattr(config.peft_type, "value", config.peft_type) == "LORA"
-        and not any(getattr(config, name, None) for name in special)
-        for config in model.peft_config.values()
-    )
-
-
-def check_usable(model: Any, adapters: Sequence[str | None]) -> Any:
-    """The plain model; refused if its layers would not use these adapters even if switched on."""
+def check_usable(model: Any, adapter: str | None) -> Any:
+    """The plain model; refused if its layers would not use the adapter even if switched on."""
     model = unwrapped(model)
     layers = adapter_layers(model)
     if layers and not is_peft(model):
@@ -97,14 +87,14 @@ def check_usable(model: Any, adapters: Sequence[str | None]) -> Any:
             f"the adapters {merged} are merged into the model's weights, so no adapter can be "
             f"used on its own: call unmerge_adapter first"
         )
-    if any(adapters) and any(layer.disable_adapters for layer in layers):
+    if adapter is not None and any(layer.disable_adapters for layer in layers):
         raise ValueError("the model's adapters are disabled: call enable_adapter_layers first")
     return model
 
 
 @contextmanager
-def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
-    """Put the model in evaluation mode with this adapter or none; afterwards restore its state."""
+def evaluating(model: Any) -> Iterator[None]:
+    """Put the model in evaluation mode; afterwards restore it, and the adapter that it used."""
     state: list[tuple[Any, str, Any]] = []  # owner, attribute, value
     for module in model.modules():
         state.append((module, "training", module.training))
@@ -112,64 +102,36 @@ def switched_to(model: Any, adapters: Sequence[str | None]) -> Iterator[None]:
         if "_original_forward" in vars(module) and "forward" in vars(module):
             state.append((module, "forward", vars(module)["forward"]))
             module.forward = module._original_forward
-    state += [(each, "requires_grad", each.requires_grad) for each in model.parameters()]
     for layer in adapter_layers(model):
         names = "_active_adapter", "_disable_adapters"
         state += [(layer, name, getattr(layer, name)) for name in names]
-    for wrapper in [model, model.base_model] if is_peft(model) else []:
-        if "active_adapter" in vars(wrapper):
-            state.append((wrapper, "active_adapter", wrapper.active_adapter))
+    state += [(each, "active_adapter", each.active_adapter) for each in _wrappers(model)]
     try:
         model.eval()
-        disabled: AbstractContextManager[Any] = nullcontext()
-        if is_peft(model) and len(adapters) == 1:  # else each row of a batch names its own
-            (own,) = adapters
-            if own is None:
-                disabled = model.disable_adapter()
-            elif any(each._active_adapter not in (own, [own]) for each in adapter_layers(model)):
-                model.set_adapter(own)
-        with disabled:
-            yield
+        yield
     finally:
         for owner, name, value in state:
             setattr(owner, name, value)
 
 
-class Weights(NamedTuple):
-    """The adapter of a policy (None for the plain model), and the checksums of its weights."""
-
-    adapter: str | None
-    base_sum: int
-    adapter_sum: int
-
-    def __str__(self) -> str:
-        own = "" if self.adapter is None else f"+{self.adapter_sum:016x}"
-        return f"{self.base_sum:016x}{own}"
+def use_adapter(model: Any, adapter: str | None) -> None:
+    """Switch the layers of a model to one adapter, or to none."""
+    for layer in adapter_layers(model):
+        layer._disable_adapters = adapter is None
+        if adapter is not None:
+            layer._active_adapter = [adapter]
+    for wrapper in _wrappers(model) if adapter is not None else []:
+        wrapper.active_adapter = adapter
 
 
-def weights_of(model: Any, adapters: Sequence[str | None]) -> tuple[Weights, ...]:
-    """The weights of policies as they are now."""
-    sums = _sums_by_adapter(model, adapters)
-    return tuple(Weights(each, sums[None], sums[each]) for each in adapters)
+def _wrappers(model: Any) -> list[Any]:
+    """The objects of PEFT around a model that name an adapter too."""
+    around = [model, model.base_model] if is_peft(model) else []
+    return [each for each in around if "active_adapter" in vars(each)]
 
 
-def check_unchanged(model: Any, policies: Sequence[Weights]) -> None:
-    """Refuse policies whose weights have changed since they were made."""
-    now = weights_of(model, [each.adapter for each in policies])
-    for each, found in zip(policies, now, strict=True):
-        changed = "the model's weights" if found.base_sum != each.base_sum else None
-        if changed is None and found != each:
-            changed = f"the weights of adapter {each.adapter!r}"
-        if changed:
-            raise ValueError(
-                f"{changed} changed since this policy was made (trained in place, merged, loaded "
-                f"or converted), so it would be another policy: make a policy when its weights are "
-                f"final, and give each its own weights or adapter"
-            )
-
-
-def _sums_by_adapter(model: Any, adapters: Sequence[str | None]) -> dict[str | None, int]:
-    """The checksum of the base weights (None) and of each adapter."""
+def checksums(model: Any, adapter: str | None) -> tuple[int, ...]:
+    """Checksums of the weights of the model itself, and of an adapter."""
     adapter_of = {}  # by the id of each parameter of an adapter
     for layer in adapter_layers(model):
         for attribute in layer.adapter_layer_names:
@@ -177,15 +139,26 @@ def _sums_by_adapter(model: Any, adapters: Sequence[str | None]) -> dict[str | N
             for name, part in by_adapter.items() if hasattr(by_adapter, "items") else ():
                 for parameter in part.parameters() if hasattr(part, "parameters") else (part,):
                     adapter_of[id(parameter)] = name
-    groups: dict[str | None, list[Any]] = {adapter: [] for adapter in (None, *adapters)}
+    groups: dict[str | None, list[Any]] = {None: [], adapter: []}
     for parameter in model.parameters():
-        adapter = adapter_of.get(id(parameter))
-        if adapter in groups:
-            groups[adapter].append(parameter.data)
-    missing = [adapter for adapter, group in groups.items() if not group]
-    if missing:
-        raise ValueError(f"the model has no weights of adapter {missing[0]!r} (was it unloaded?)")
-    return {adapter: _checksum(group) for adapter, group in groups.items()}
+        owner = adapter_of.get(id(parameter))
+        if owner in groups:
+            groups[owner].append(parameter.data)
+    if not all(groups.values()):
+        raise ValueError(f"the model has no weights of adapter {adapter!r} (was it unloaded?)")
+    return tuple(map(_checksum, groups.values()))
+
+
+def check_unchanged(model: Any, adapter: str | None, made_with: tuple[int, ...]) -> None:
+    """Refuse a policy whose weights have changed since it was made."""
+    names = ("the model's weights", f"the weights of adapter {adapter!r}")
+    for name, before, now in zip(names, made_with, checksums(model, adapter), strict=False):
+        if before != now:
+            raise ValueError(
+                f"{name} changed since this policy was made (trained in place, merged, loaded or "
+                f"converted), so it would be another policy: make a policy when its weights are "
+                f"final, and give each its own weights or adapter"
+            )
 
 
 def _checksum(tensors: Iterable[Any]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from tether._core import progress, validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers
-from tether.llm.adapters import can_mix_adapters, check_adapter, check_unchanged, weights_of
+from tether.llm.adapters import check_adapter, checksums
 from tether.llm.completions import (
     PADDING,
     CompletionPolicy,
@@ -21,7 +20,6 @@ from tether.llm.completions import (
     Tokens,
     as_end_token_ids,
     check_folder,
-    difference,
     load_tokenizer,
 )
 from tether.llm.lanes import (
@@ -52,7 +50,7 @@ class LocalPolicy(CompletionPolicy):
         sizes = np.array([len(prompt) for prompt in prompts], dtype=np.int64)
         widths = np.full_like(sizes, self.max_new_tokens)
         drawn = progress.step("drawing completions", total=len(prompts))
-        with self._lanes.running(prompts[0]), drawn as advance:
+        with self._lanes.running(), drawn as advance:
             for rows in pack_rows(sizes, widths, self._lanes.batch_tokens):
                 drawing = self._draw([prompts[row] for row in rows], rng)
                 for column, (unfinished, tokens, log_probs) in enumerate(drawing):
@@ -71,7 +69,7 @@ class LocalPolicy(CompletionPolicy):
         prompts = self.prompts(contexts)
         drawing = self._draw(prompts, rng)
         for column in range(self.max_new_tokens):
-            with self._lanes.running(prompts[0], verify=not column):
+            with self._lanes.running(verify=not column):
                 unfinished, drawn, _ = next(drawing, (None, None, None))
             if unfinished is None:
                 return
@@ -178,35 +176,17 @@ class CausalPolicy(LocalPolicy):
                 eos_token_id = getattr(source, "eos_token_id", None)
         self.end_token_ids = as_end_token_ids(eos_token_id, self.vocabulary_size)
         self.context_length = find_context_length(model)
-        weights = weights_of(model, [self.adapter])
-        at_once = validate.integer("batch_tokens", batch_tokens)
-        self._local = LocalModel(model, self.temperature, at_once, weights)
-        self._lanes = Lanes(self._local)
+        at_once, weights = validate.integer("batch_tokens", batch_tokens), checksums(model, adapter)
+        self.local = LocalModel(model, adapter, self.temperature, at_once, weights)
+        self._lanes = Lanes(self.local)
 
     @property
     def fingerprint(self) -> str:
         """What tells this policy from another one: checksums of its weights, and its settings."""
-        (weights,) = self._local.weights
-        check_unchanged(self.model, [weights])
+        self.local.check_unchanged()
+        weights = "+".join(f"{each:016x}" for each in self.local.weights)
         settings = f"{self.temperature!r} {self.max_new_tokens} {self.end_token_ids.tolist()}"
         return f"causal {weights} {settings} {self.add_special_tokens}"
-
-    def shares_weights(self, other: CausalPolicy) -> bool:
-        """Tell whether another policy is the same model and settings with another adapter."""
-        return (
-            other.model is self.model
-            and other.adapter != self.adapter
-            and other.temperature == self.temperature
-            and not difference(self, other)
-            and can_mix_adapters(self.model)
-        )
-
-    def beside(self, other: CausalPolicy) -> Lanes:
-        """Run this policy and another on the same tokens, in one batch if they share weights."""
-        if not self.shares_weights(other):
-            return Lanes(self._local, other._local)
-        weights = (*self._local.weights, *other._local.weights)
-        return Lanes(replace(self._local, weights=weights))
 
     def __repr__(self) -> str:
         return (

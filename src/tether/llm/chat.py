@@ -19,16 +19,12 @@ from pydantic import BaseModel, ValidationError
 from tether._core import validate
 from tether._core.arrays import Contexts
 from tether._core.contexts import as_contexts
-from tether.llm.client import Client, Connection, Request, draw_by_requests
+from tether.llm.client import Client, Connection, Request, ServerError, draw_by_requests
 
 NOT_IN_A_CONTEXT = ("n", "seed", "stream", "stream_options", "best_of", "logprobs", "top_logprobs")
 """What a request may contain besides a context, but a context may not."""
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "function_call"]
 """How an answer may end. One that was aborted is not an answer."""
-
-
-class UnreadableAnswerError(RuntimeError):
-    """The server's response is not an answer."""
 
 
 class _Message(BaseModel, extra="allow", strict=True):
@@ -103,10 +99,7 @@ def chat_action(answer: str | Mapping[str, Any]) -> str:
     if not isinstance(answer, Mapping) or "message" not in answer:
         expected = "a text, or a mapping with message and finish_reason"
         raise ValueError(f"answer must be {expected}, got {answer!r:.80}")
-    try:
-        return action_of_choice(dict(answer))
-    except UnreadableAnswerError as error:
-        raise ValueError(f"this is not an answer: {error}") from None
+    return action_of_choice(dict(answer))
 
 
 def read_answer(action: str) -> dict[str, Any]:
@@ -159,9 +152,9 @@ def action_of_choice(choice: Any) -> str:
         return canonical_json(said)
     except ValidationError as error:
         where = [".".join(map(str, each["loc"])) or "choice" for each in error.errors()]
-        raise UnreadableAnswerError(f"the server's answer cannot be read: wrong {where}") from None
+        raise ValueError(f"the answer cannot be read: wrong {', '.join(where)}") from None
     except ValueError:
-        raise UnreadableAnswerError("the server's answer cannot be read: not JSON") from None
+        raise ValueError("the answer cannot be read: not JSON") from None
 
 
 def read_object(name: str, text: Any) -> dict[str, Any]:
@@ -233,8 +226,8 @@ class ChatPolicy:
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one answer per context; contexts that are equal share a request.
 
-        A ServerError says that the server is unavailable or refuses the sender, an
-        UnreadableAnswerError that an answer is not valid, a ValueError that a context is refused.
+        A ServerError says that the server is unavailable, refuses the sender or returns what is no
+        answer, a ValueError that a context is refused.
         """
         validate.generator("rng", rng)
         checked = as_contexts(contexts)
@@ -274,5 +267,8 @@ def _read_choices(context: str, answer: dict[str, Any], count: int) -> list[str]
     choices = answer.get("choices")
     if not isinstance(choices, list) or len(choices) != count:
         found = len(choices) if isinstance(choices, list) else "no"
-        raise UnreadableAnswerError(f"the server returned {found} answer(s), expected {count}")
-    return [action_of_choice(choice) for choice in choices]
+        raise ServerError(f"the server returned {found} answer(s), expected {count}")
+    try:
+        return [action_of_choice(choice) for choice in choices]
+    except ValueError as error:
+        raise ServerError(f"the server's response: {error}") from None

@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from concurrent import futures
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
@@ -47,7 +47,7 @@ class Connection(TypedDict, total=False):
 
 
 class ServerError(RuntimeError):
-    """The server is unavailable or refused the sender, after all retries.
+    """The server is unavailable, refused the sender or returned no answer, after all retries.
 
     A refusal of the request itself (status 400, 413 or 422) is a `ValueError` instead.
     """
@@ -164,7 +164,7 @@ def _check_url(base_url: Any) -> str:
     return url[0].rstrip("/")
 
 
-_ending: ContextVar[Event | None] = ContextVar("ending", default=None)
+_answering: ContextVar[tuple[Event, Counter[str]] | None] = ContextVar("answering", default=None)
 _lock = Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
@@ -184,8 +184,7 @@ def _in_background(work: Coroutine[Any, Any, Result]) -> Result:
     running = asyncio.run_coroutine_threadsafe(work, _background_loop())
     try:
         while not futures.wait([running], timeout=POLL_INTERVAL).done:
-            event = _ending.get()
-            if event is not None and event.is_set():
+            if (block := _answering.get()) is not None and block[0].is_set():
                 raise ServerError("the request was abandoned: the program is ending")
         return running.result()
     finally:
@@ -199,18 +198,17 @@ def _close(client: AsyncOpenAI, process: int) -> None:
 
 
 @contextmanager
-def _within(variable: ContextVar[Result | None], value: Result) -> Iterator[Result]:
-    """Give a variable of this thread a value while the block runs."""
-    before = variable.set(value)
+def answering(ending: Event) -> Iterator[Counter[str]]:
+    """Count the draws in this block and thread, and the tokens that servers state for them.
+
+    Nobody in it waits for a server any more once the event is set.
+    """
+    usage = Counter(dict.fromkeys(("draws", *TOKEN_COUNTS), 0))
+    before = _answering.set((ending, usage))
     try:
-        yield value
+        yield usage
     finally:
-        variable.reset(before)
-
-
-def ending(event: Event) -> AbstractContextManager[Event]:
-    """Within this block and thread nobody waits for a server any more once the event is set."""
-    return _within(_ending, event)
+        _answering.reset(before)
 
 
 def draw_by_requests(
@@ -251,16 +249,8 @@ def draw_by_requests(
     return [drawn[place] for place in range(len(contexts))], most
 
 
-_counting: ContextVar[Counter[str] | None] = ContextVar("usage", default=None)
-
-
-def counting_usage() -> AbstractContextManager[Counter[str]]:
-    """Count the draws in this block and thread, and the tokens that servers state for them."""
-    return _within(_counting, Counter(dict.fromkeys(("draws", *TOKEN_COUNTS), 0)))
-
-
 def _count(draws: int, stated: Any) -> None:
-    if (usage := _counting.get()) is not None:
+    if (block := _answering.get()) is not None:
         counts = stated if isinstance(stated, dict) else {}
-        usage["draws"] += draws
-        usage.update({n: counts[n] for n in TOKEN_COUNTS if type(counts.get(n)) is int})
+        block[1]["draws"] += draws
+        block[1].update({n: counts[n] for n in TOKEN_COUNTS if type(counts.get(n)) is int})

@@ -1,14 +1,12 @@
 """Local models in batches: which are supported, one pass through them, walks and draws.
 
 Everything that draws or scores with local models is here, for one policy or several that read the
-same tokens: adapters of one model share passes and the batch, two models take one pass each. A
-batch is as wide as its widest row, so rows of similar length share one, and a prompt that several
-rows have is read once. Prompts are padded on the left and completions on the right, so that all
-completions start in the same column.
+same tokens, in one pass each. A batch is as wide as its widest row, so rows of similar length share
+one, and a prompt that several rows have is read once. Prompts are padded on the left and
+completions on the right, so that all completions start in the same column.
 
 A model is supported if it scores a row in a batch as it scores it alone; the scores of others would
-be silently wrong. Some are refused when a policy is made, the rest when it is first used, on a few
-tokens of the first prompt.
+be silently wrong. Some are refused when a policy is made, the rest when they read a prompt.
 """
 
 from __future__ import annotations
@@ -17,48 +15,52 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from tether._core.arrays import Floats, Integers
-from tether.llm.adapters import Weights, base_model, check_unchanged, check_usable, switched_to
+from tether.llm.adapters import (
+    base_model,
+    check_unchanged,
+    check_usable,
+    evaluating,
+    unwrapped,
+    use_adapter,
+)
 from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
 
 Tables: TypeAlias = list[Any]
 """The log-probabilities of the next token (rows × vocabulary) under each policy."""
-PROBE_TOKENS = 8
-"""Tokens of the first prompt on which a model is checked."""
-NO_ADAPTER = "__base__"
-"""PEFT's name for the model without an adapter in a batch of several."""
 CONTEXT_LENGTH_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 """The configuration fields that may state the context length, in order of preference."""
+CACHED_LAYERS = {DynamicLayer, DynamicSlidingWindowLayer}
+"""The kinds of layers of a cache that batches can be continued from."""
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
 """Rotary embeddings that change for all tokens of a batch once a sequence exceeds a length."""
 
 _locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _locks_guard = Lock()
-_checked_models: WeakSet[Any] = WeakSet()
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model, and the one or more policies, by their adapters, that it runs in the same batch."""
+    """A model with one of its adapters, or with none, and the weights that they had."""
 
     model: Any
+    adapter: str | None
     temperature: float
     batch_tokens: int
-    weights: tuple[Weights, ...]
+    weights: tuple[int, ...]
 
-    @property
-    def device(self) -> Any:
-        """The device of the weights."""
-        return self.model.device
+    def check_unchanged(self) -> None:
+        """Refuse a model whose weights changed."""
+        check_unchanged(self.model, self.adapter, self.weights)
 
     def log_softmax(self, logits: Any) -> Any:
         """Log-probabilities of the next token, in single precision whatever the weights are."""
@@ -66,8 +68,10 @@ class LocalModel:
 
     def forward(
         self, tokens: Any, mask: Any, columns: int, cache: Any = None, *, keep_cache: bool = False
-    ) -> Any:
-        """One pass, with the logits of the last columns; each policy has its block of rows."""
+    ) -> tuple[Any, Any]:
+        """The logits of the last columns, and the cache of keys and values."""
+        device = self.model.device
+        tokens, mask = tokens.to(device), mask.to(device)
         accepted = inspect.signature(base_model(self.model).forward).parameters
         options: dict[str, Any] = {"use_cache": keep_cache or cache is not None}
         if "position_ids" in accepted:
@@ -77,97 +81,81 @@ class LocalModel:
             options["logits_to_keep"] = columns
         if cache is not None:
             options["past_key_values"] = cache
-        if len(self.weights) > 1:
-            rows = range(len(tokens) // len(self.weights))
-            names = [each.adapter or NO_ADAPTER for each in self.weights for _ in rows]
-            options["adapter_names"] = names
+        use_adapter(unwrapped(self.model), self.adapter)
         output = self.model(input_ids=tokens, attention_mask=mask, **options)
-        if "logits_to_keep" not in accepted:
-            output.logits = output.logits[:, -columns:]
-        return output
+        made = getattr(output, "past_key_values", None)
+        if keep_cache:
+            self._check_cache(made)
+        return output.logits[:, -columns:], made
 
-    @contextmanager
-    def running(self, prompt: Prompt, *, verify: bool = True) -> Iterator[None]:
-        """Run the model without gradients and dropout, one caller at a time; then restore it.
-
-        Refuses a model whose weights changed and one that cannot run a prompt in a batch.
-        """
-        adapters = [each.adapter for each in self.weights]
-        with _locks_guard:
-            lock = _locks.setdefault(base_model(self.model), RLock())
-        with lock:
-            model = check_usable(self.model, adapters)
-            if verify:
-                check_unchanged(model, self.weights)
-            no_autocast = torch.autocast(self.device.type, enabled=False)
-            with switched_to(model, adapters), torch.inference_mode(), no_autocast:
-                self._check_batches(prompt)
-                yield
-
-    def _check_batches(self, prompt: Prompt) -> None:
-        """Refuse, once per model, one that cannot continue batches from a key-value cache."""
-        model = base_model(self.model)
-        if model in _checked_models:
-            return
-        name = f"{type(model).__name__} ({model.config.model_type})"
-        tokens, mask = pad_prompts([prompt[:PROBE_TOKENS]], self.device)
-        alone = replace(self, weights=self.weights[:1])
-        output = alone.forward(tokens, mask, tokens.shape[1], keep_cache=True)
-        cache = getattr(output, "past_key_values", None)
+    def _check_cache(self, cache: Any) -> None:
+        """Refuse a model that cannot continue batches from a key-value cache."""
         kinds = {type(layer) for layer in getattr(cache, "layers", None) or ()}
-        known = {DynamicLayer, DynamicSlidingWindowLayer}
-        if type(cache) is not DynamicCache or not kinds <= known:
+        if type(cache) is not DynamicCache or not kinds <= CACHED_LAYERS:
+            model = base_model(self.model)
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             returned = f"a {type(cache).__name__} of {names}" if kinds else "no cache"
             raise TypeError(
-                f"{name} returns {returned}: only models whose every layer caches keys and values, "
-                f"in full or in a sliding window, are supported; recurrent models are not"
+                f"{type(model).__name__} ({model.config.model_type}) returns {returned}: only "
+                f"models whose every layer caches keys and values, in full or in a sliding window, "
+                f"are supported; recurrent models are not"
             )
-        _checked_models.add(model)
+
+    @contextmanager
+    def running(self, *, verify: bool = True) -> Iterator[None]:
+        """Run the model without gradients and dropout, one caller at a time; then restore it.
+
+        A model whose weights changed is refused.
+        """
+        with _locks_guard:
+            lock = _locks.setdefault(base_model(self.model), RLock())
+        with lock:
+            model = check_usable(self.model, self.adapter)
+            if verify:
+                self.check_unchanged()
+            no_autocast = torch.autocast(self.model.device.type, enabled=False)
+            with evaluating(model), torch.inference_mode(), no_autocast:
+                yield
 
 
 class Lanes:
     """Policies whose next tokens are wanted after the same prefixes."""
 
     def __init__(self, *models: LocalModel) -> None:
-        self.models, self.device = models, models[0].device  # where tokens and tables are
-        most = max(len(each.weights) for each in models)
-        self.batch_tokens = max(1, min(each.batch_tokens for each in models) // most)
+        self.models, self.device = models, models[0].model.device  # where tokens and tables are
+        self.batch_tokens = min(each.batch_tokens for each in models)
 
     @contextmanager
-    def running(self, prompt: Prompt, *, verify: bool = True) -> Iterator[None]:
+    def running(self, *, verify: bool = True) -> Iterator[None]:
         """Run all models as `LocalModel.running` runs one; always locked in the same order."""
         with ExitStack() as stack:
             for each in sorted(self.models, key=lambda each: id(base_model(each.model))):
-                stack.enter_context(each.running(prompt, verify=verify))
+                stack.enter_context(each.running(verify=verify))
             yield
 
     def forward(
         self, tokens: Any, mask: Any, columns: int, caches: list[Any] | None, *, keep: bool = False
     ) -> tuple[Callable[[int, Any], Tables], list[Any]]:
         """The tables of some rows at one of the last columns, and the key-value caches."""
-        logits, kept = [], []
-        for each, cache in zip(self.models, caches or [None] * len(self.models), strict=True):
-            count = len(each.weights)
-            ids, seen = (given.to(each.device).repeat(count, 1) for given in (tokens, mask))
-            output = each.forward(ids, seen, columns, cache, keep_cache=keep)
-            logits += [(each, part) for part in output.logits.chunk(count)]
-            kept.append(getattr(output, "past_key_values", None))
+        made = [
+            model.forward(tokens, mask, columns, cache, keep_cache=keep)
+            for model, cache in zip(self.models, caches or [None] * len(self.models), strict=True)
+        ]
 
         def tables(column: int, rows: Any) -> Tables:  # one at a time: all would be large
-            here = ((model, part[rows.to(part.device), column]) for model, part in logits)
+            of_each = zip(self.models, (logits for logits, _ in made), strict=True)
+            here = ((model, logits[rows.to(logits.device), column]) for model, logits in of_each)
             return [model.log_softmax(each).to(self.device) for model, each in here]
 
-        return tables, kept
+        return tables, [cache for _, cache in made]
 
-    def select(self, caches: list[Any], rows: Any, size: int) -> list[Any]:
-        """The caches of some of `size` rows; the originals are left unchanged."""
+    def select(self, caches: list[Any], rows: Any) -> list[Any]:
+        """The caches of some rows; the originals are left unchanged."""
         selected = []
-        for model, cache in zip(self.models, caches, strict=True):
-            every = torch.cat([rows + k * size for k in range(len(model.weights))])
+        for cache in caches:
             mine = copy(cache)
             mine.layers = [copy(layer) for layer in cache.layers]
-            mine.batch_select_indices(every.to(cache.layers[0].keys.device))
+            mine.batch_select_indices(rows.to(cache.layers[0].keys.device))
             selected.append(mine)
         return selected
 
@@ -177,7 +165,7 @@ class Lanes:
         """Rows, the tables at their next token, and that token: every token of every completion."""
         distinct, index = _distinct(prompts)
         sizes = np.array([len(prompt) for prompt in distinct], dtype=np.int64)
-        with self.running(distinct[0]):
+        with self.running():
             for packed in pack_rows(np.zeros_like(sizes), sizes, self.batch_tokens):
                 read = np.sort(packed)
                 prompt, mask = pad_prompts([distinct[k] for k in read], self.device)
@@ -194,7 +182,7 @@ class Lanes:
                     if width == 1:
                         continue
                     longer = torch.cat([mask[place], present[:, :-1].long()], dim=1)
-                    mine = self.select(caches, place, len(read))
+                    mine = self.select(caches, place)
                     later, _ = self.forward(tokens[:, :-1], longer, width - 1, mine)
                     for column in range(1, width):
                         here = torch.nonzero(present[:, column])[:, 0]
@@ -217,7 +205,7 @@ class Lanes:
         place = torch.as_tensor(index, device=self.device)
         tokens, mask = pad_prompts(distinct, self.device)
         tables, caches = self.forward(tokens, mask, 1, None, keep=True)
-        caches, mask = self.select(caches, place, len(distinct)), mask[place]
+        caches, mask = self.select(caches, place), mask[place]
         rows, at_end = np.arange(len(prompts)), torch.as_tensor(ends, device=self.device)
         for later in range(width - 1, -1, -1):
             table = log_table(tables(0, place)).double()
@@ -228,7 +216,7 @@ class Lanes:
             if not later or not len(keep):
                 return
             if len(keep) < len(drawn):  # finished rows leave the batch
-                caches = self.select(caches, keep, len(drawn))
+                caches = self.select(caches, keep)
                 drawn, mask, rows = drawn[keep], mask[keep], rows[keep.cpu().numpy()]
             mask = torch.cat([mask, torch.ones_like(drawn[:, None])], dim=1)
             tables, _ = self.forward(drawn[:, None], mask, 1, caches)

@@ -23,10 +23,9 @@ from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
 from tether.control.columns import PolicyPath
 from tether.control.log import Log, Proposals
-from tether.llm.adapters import base_model
 from tether.llm.causal_policy import CausalPolicy, LocalPolicy, sum_over_tokens
 from tether.llm.completions import SAME_SETTINGS, difference
-from tether.llm.lanes import Tables
+from tether.llm.lanes import Lanes, Tables
 from tether.policies.policy import Policy
 from tether.policies.probes import check_probes, take_probes, warn_not_useful
 
@@ -134,8 +133,7 @@ class TokenTether:
     Parameters
     ----------
     safe, optimized : CausalPolicy
-        The two models: adapters of one model, which share batches and the cache, or two models
-        with the same vocabulary.
+        The two policies: adapters of one model, or two models with the same vocabulary.
     family : str, default "clip"
         What happens at each token: "clip", or "mix", (safe + β·optimized)/(1 + β).
     log_betas : array_like, optional
@@ -164,7 +162,7 @@ class TokenTether:
         _check_pair(safe, optimized)
         self.safe, self.optimized = safe, optimized
         self.family = f"token_{validate.choice('family', family, ('clip', 'mix'))}"
-        self._lanes = safe.beside(optimized)
+        self._lanes = Lanes(safe.local, optimized.local)
         path = PolicyPath(self.family, log_betas, np.zeros((1, np.size(log_betas))))
         self.log_betas = path.log_beta
 
@@ -276,12 +274,6 @@ def _check_pair(safe: CausalPolicy, optimized: CausalPolicy) -> None:
     problem = f"vocabularies of {sizes[0]} and {sizes[1]} tokens" if sizes[0] != sizes[1] else ""
     if problem := problem or difference(safe, optimized):
         raise ValueError(f"safe and optimized must have the same tokens: {problem}")
-    if base_model(safe.model) is base_model(optimized.model) and not safe.shares_weights(optimized):
-        raise ValueError(
-            "safe and optimized are one model with adapters or settings that cannot share a "
-            "batch, so it would switch at every token: use plain LoRA adapters with the same "
-            "temperature, or two models"
-        )
 
 
 def _logged(logged_by: Policy | None, contexts: Contexts, actions: Actions) -> Floats | None:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tether.llm.chat import ChatPolicy, chat_context, read_answer
-from tether.llm.client import counting_usage, ending
+from tether.llm.client import answering
 from tether.llm.scorers import ChatScorer, ScoreServer, is_scorer_error
 from tether.policies.shortlist import Shortlist
 from tether.runs import Controller
@@ -102,7 +102,7 @@ class TetheredRun(ServedRun):
     def _draw(self, context: str, key: str | None, usage: Counter[str]) -> Actions:
         """One answer, and what it used; in a thread, since it waits for the upstream."""
         try:
-            with ending(self._ending), counting_usage() as used:
+            with answering(self._ending) as used:
                 taken = self.act(np.array([context], dtype=object), key)
             usage.update(used)
             return taken

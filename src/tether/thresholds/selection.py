@@ -15,7 +15,6 @@ from tether._core.words import Columns, Described, Description, counted
 from tether.thresholds.losses import FalseAmongShown
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEAST_KEPT = 1e-3
@@ -219,14 +218,14 @@ class Selection(records.Saved, Described):
         stacked = {key: np.concatenate([table[key] for table in tables]) for key in tables[0]}
         return Columns({"group" if self.groups else "loss": names} | stacked)
 
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Draw the risk along the thresholds into `ax`, or a new figure with what is kept too.
+    def plot(self) -> Figure:
+        """Draw the risk along the thresholds, and what is kept.
 
         Several losses or groups are drawn as one line each. Needs the extra `plot`.
         """
         from tether.view.figures import plot_selection
 
-        return plot_selection(self, ax)
+        return plot_selection(self)
 
     def _describe(self) -> Description:
         facts = [("promise", self.statement)]

@@ -1,11 +1,11 @@
-"""Several results side by side: one table, one picture."""
+"""Several results side by side: one table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from tether._core.words import Columns, Described, Description, format_cell
 from tether.control.calibration import Calibration
 from tether.thresholds.selection import Selection
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Result: TypeAlias = "Calibration | Selection"
+Result: TypeAlias = Calibration | Selection
 
 CHOSEN_AFTERWARDS = (
     "the promise of a result holds for settings that were chosen before its data were seen: to "
@@ -54,22 +51,6 @@ class Comparison(Described):
             table[name] = np.array([row.get(name, math.nan) for row in rows])
         return table
 
-    def plot(self) -> Figure:
-        """Draw the results side by side. Needs the extra `plot`.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Of selections the risk along the thresholds and what each keeps; of calibrations what
-            each promises, and its expected reward or beta.
-        """
-        from tether.view.figures import plot_calibrations, plot_selections
-
-        named: Any = dict(zip(self.names, self.results, strict=True))
-        if isinstance(self.results[0], Selection):
-            return plot_selections(named, f"{len(named)} selections")
-        return plot_calibrations(named)
-
     def _describe(self) -> Description:
         kind = "calibrations" if isinstance(self.results[0], Calibration) else "selections"
         table = self.to_frame()
@@ -96,7 +77,7 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     Returns
     -------
     Comparison
-        One table, which printing shows, and one picture.
+        One table, which printing shows.
 
     Raises
     ------

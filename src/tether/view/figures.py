@@ -6,9 +6,8 @@ Names of curves and points stand in legends above the axes, where they cover not
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,16 +40,16 @@ SMALL_CHANGE = 1e-3
 # ---- calibrations -------------------------------------------------------------------------------
 
 
-def plot_calibration(found: Calibration, axes: Axes | None = None) -> Figure:
-    """Plot gain against loss, and the risk along beta; in the user's `axes` only the latter."""
-    if axes is None and found.gain is not None:
-        left, axes = _new_figure(10.4, 4.4).subplots(1, 2)
-        alpha = found.binding.alpha
-        left.axvline(alpha, label=_asked(found.rule, alpha), **_asked_style())
-        _draw_tradeoff(found.gain, found.binding.name, left)
-    axes = _new_figure(6.4, 4.2).add_subplot() if axes is None else axes
-    _draw_risk(found, axes)
-    return _figure_of(axes)
+def plot_calibration(found: Calibration) -> Figure:
+    """Plot gain against loss, and the risk along beta."""
+    panels, alpha = 1 if found.gain is None else 2, found.binding.alpha
+    figure = _new_figure(5.2 * panels, 4.4)
+    *first, last = figure.subplots(1, panels, squeeze=False)[0]
+    if found.gain is not None:
+        first[0].axvline(alpha, label=_asked(found.rule, alpha), **_asked_style())
+        _draw_tradeoff(found.gain, found.binding.name, first[0])
+    _draw_risk(found, last)
+    return figure
 
 
 def _draw_tradeoff(gain: Gain, name: str, axes: Axes) -> None:
@@ -114,35 +113,11 @@ def _changing_range(log_betas: Floats, risks: Floats) -> tuple[float, float]:
     return (float(x[inside[0]]), float(x[inside[-1] + 1])) if len(inside) else (-1.0, 1.0)
 
 
-def plot_calibrations(found: Mapping[str, Calibration]) -> Figure:
-    """Plot what each result promises beside what was asked for, and how many decisions change."""
-    results, places = list(found.values()), np.arange(len(found))
-    left, right = _new_figure(10.0, 1.8 + 0.34 * len(found)).subplots(1, 2, sharey=True)
-    useful = np.array([each.useful for each in results])
-    promises = np.array([each.promise for each in results])
-    asked = np.array([each.binding.alpha for each in results])
-    left.hlines(places, np.minimum(asked, promises), promises, color=GREEN, alpha=0.4)
-    left.plot(asked, places, "|", color=rcParams["text.color"], markersize=14, label="asked for")
-    for where, face, label in ((useful, GREEN, ""), (~useful, "none", ", not useful")):
-        if where.any():
-            style = {"color": GREEN, "markerfacecolor": face, "label": f"promise{label}"}
-            left.plot(promises[where], places[where], "o", **style)
-    left.set_xlim(0, 1.08 * max(asked.max(), promises.max()))
-    _finish(left, "expected loss", "")
-    _legend_above(left)
-    right.barh(places, [each.measured.changed for each in results], 0.5, color=GREEN, alpha=0.6)
-    right.set_xlim(0, 1)
-    _finish(right, "share of decisions that change", "")
-    left.set_yticks(places.tolist(), [_one_line(name) for name in found])
-    left.set_ylim(len(found) - 0.4, -0.6)  # the first at the top
-    return _figure_of(left)
-
-
 # ---- thresholds ---------------------------------------------------------------------------------
 
 
-def plot_selection(selection: Selection, axes: Axes | None = None) -> Figure:
-    """Plot the risk along the thresholds, and the share kept; in the user's `axes` the risk."""
+def plot_selection(selection: Selection) -> Figure:
+    """Plot the risk along the thresholds, of each group or loss, and the share that is kept."""
     lines = selection.groups or {part.loss: part for part in selection.by_loss or (selection,)}
     title = f"{selection.method}: threshold {format_number(selection.threshold)}"
     if selection.groups or not selection.exists:
@@ -150,43 +125,29 @@ def plot_selection(selection: Selection, axes: Axes | None = None) -> Figure:
         title = f"{selection.method}: {one_each}"
     elif selection.kept is not None and selection.kept.total:
         title += f", {format_share(selection.kept.share)} kept"
-    if axes is None:
-        return plot_selections(lines, title)
-    _draw_risks(lines, axes, title)
-    return _figure_of(axes)
-
-
-def plot_selections(lines: Mapping[str, Selection], title: str) -> Figure:
-    """Plot the risk of several selections along the thresholds, and the share that is kept."""
-    kept = [part.kept for part in lines.values() if part.kept is not None and len(part.curve_kept)]
-    heights = [3, 2] if kept else [3]
-    layout: dict[str, Any] = {"sharex": True, "squeeze": False, "height_ratios": heights}
-    figure = _new_figure(6.4, 5.6 if kept else 4.2)
-    every = figure.subplots(len(heights), 1, **layout)[:, 0]
-    _draw_risks(lines, every[0], title)
-    if kept:
-        for part, color in zip(lines.values(), COLORS * 9, strict=False):
-            if part.kept is not None and len(part.curve_kept):
-                _draw_threshold(every[1], part, part.curve_kept, part.kept.share, color, "")
-        every[0].set_xlabel("")
-        every[1].set_ylim(0, 1.05)
-        _finish(every[1], "threshold", f"share of {kept[0].unit} kept")
-    return figure
-
-
-def _draw_risks(lines: Mapping[str, Selection], axes: Axes, title: str) -> None:
-    """One line each; where what was asked differs, they share one scale: risk over that."""
+    known = {name: each.kept for name, each in lines.items() if len(each.curve_kept)}
+    kept = {name: each for name, each in known.items() if each is not None}
+    figure, rows = _new_figure(6.4, 5.6 if kept else 4.2), 2 if kept else 1
+    layout: dict[str, Any] = {"sharex": True, "squeeze": False, "height_ratios": [3, 2][:rows]}
+    above, *below = figure.subplots(rows, 1, **layout)[:, 0]
     alphas = {part.alpha for part in lines.values()}
     several, level = len(alphas) > 1, 1.0 if len(alphas) > 1 else min(alphas)
-    for (name, part), color in zip(lines.items(), COLORS * 9, strict=False):
-        unit = part.alpha if several else 1.0
-        _draw_threshold(axes, part, part.curve_risks / unit, part.risk / unit, color, name)
-    rules = {part.rule for part in lines.values()}
-    label = "asked for" if several else _asked(min(rules) if len(rules) == 1 else "alpha", level)
-    axes.axhline(level, label=label, **_asked_style())
-    _start_at_zero(axes, level)
-    _finish(axes, "threshold", "risk / asked for" if several else "risk")
-    _legend_above(axes, title)
+    colors = dict(zip(lines, COLORS * 9, strict=False))
+    for name, part in lines.items():  # on one scale where what was asked differs: risk over that
+        unit, color = part.alpha if several else 1.0, colors[name]
+        _draw_threshold(above, part, part.curve_risks / unit, part.risk / unit, color, name)
+    label = "asked for" if several else _asked(selection.rule, level)
+    above.axhline(level, label=label, **_asked_style())
+    _start_at_zero(above, level)
+    _finish(above, "" if kept else "threshold", "risk / asked for" if several else "risk")
+    _legend_above(above, title)
+    for axes in below:
+        for name, each in kept.items():
+            part = lines[name]
+            _draw_threshold(axes, part, part.curve_kept, each.share, colors[name], "")
+            _finish(axes, "threshold", f"share of {each.unit} kept")
+        axes.set_ylim(0, 1.05)
+    return figure
 
 
 def _draw_threshold(
@@ -217,11 +178,6 @@ class NotebookFigure(Figure):
 def _new_figure(width: float, height: float) -> Figure:
     """A figure whose margins fit its labels."""
     return NotebookFigure(figsize=(width, height), layout="constrained")
-
-
-def _figure_of(axes: Any) -> Figure:
-    """The whole figure, if the axes are in a subfigure."""
-    return cast(Figure, axes.figure.figure)
 
 
 def _asked(rule: str, value: float) -> str:

@@ -10,7 +10,7 @@ pytest.importorskip("transformers", reason="needs tether[llm]")
 
 from tests.llm.live.live_policies import END, LENGTH, PROGRAM, PROMPTS, live_policy
 from tether.llm import CausalPolicy, ServerError
-from tether.llm.client import ending
+from tether.llm.client import answering
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="TETHER_VLLM names no vLLM")
 
@@ -61,7 +61,7 @@ def test_an_abandoned_call_leaves_the_server_usable(server):
     end = Event()
     end.set()
     many = np.repeat(PROMPTS, 300, axis=0)
-    with ending(end), pytest.raises(ServerError, match="was abandoned"):
+    with answering(end), pytest.raises(ServerError, match="was abandoned"):
         used.sample(many, np.random.default_rng(1))
     np.testing.assert_array_equal(before, used.sample(PROMPTS, np.random.default_rng(0)))
 
