@@ -96,15 +96,15 @@ def run_rounds(console):
             missed, avoided = watched & malignant[patients], watched & ~malignant[patients]
             run.observe(taken.ids, 1.0 * missed, rewards=1.0 * avoided)
             diagnoses.update(zip(taken.ids.tolist(), malignant[patients].tolist(), strict=True))
-            means = [100 * each.mean() for each in (missed, avoided)]
-            told = f"beta {round_.beta:7.3g}   missed {means[0]:4.1f}   avoided {means[1]:4.1f}"
-            console.print(f"  round {number}: {told}")
-            every.append(means[0])
+            every += (100.0 * missed).tolist()
+            told = f"missed {100 * missed.mean():4.1f}   avoided {100 * avoided.mean():4.1f}"
+            console.print(f"  round {number}: beta {round_.beta:7.3g}   {told}")
             rows = run.training_rows()
             known = [diagnoses[each] for each in rows.ids.tolist()]
             score = clinic.new_model().fit(rows.contexts, known).decision_function
             optimized = clinic.make_optimized_policy(score, safe)
-        console.print(f"  missed on average: {np.mean(every):.1f} in 100")
+        average = f"{np.mean(every):.1f} ± {np.std(every) / len(every) ** 0.5:.1f}"
+        console.print(f"  missed on average: {average} in 100")
         write_report(run.history(), WORK / "report.html", overwrite=True)
 
 
