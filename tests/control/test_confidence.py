@@ -91,6 +91,6 @@ def test_an_exact_bound_for_the_safe_policy_alone():
 
 def test_every_look_costs_its_error():
     same = np.full(400, -1.0)
-    log = Log((np.arange(400) < 25) * 1.0, same, same)
-    assert calibrate(log, alpha=0.1, confidence=0.9).exists
-    assert not calibrate(log, alpha=0.1, confidence=0.9, looks=3).exists
+    found = calibrate(Log(np.zeros(400), same, same), alpha=0.1, confidence=0.95, looks=3)
+    assert found.confidence == pytest.approx(0.85)
+    assert "0.85" in found.statement

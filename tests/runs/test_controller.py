@@ -357,19 +357,6 @@ def test_calibrations_on_the_same_rows_are_counted():
         assert run.verify() == []
 
 
-def test_a_second_look_states_what_both_together_may_cost():
-    rng = np.random.default_rng(16)
-    with make(WORLDS["nothing"], promise=0.4, family="mix") as run:
-        taken = run.begin().act(600, rng)
-        run.observe(taken, taken.actions > 1.5)
-        first, second = (run.begin(tether.Gaussian(0.1 * k)) for k in (2, 3))
-        assert second.calibration.chain.looks == 6
-        level = second.calibration.chain.levels["loss"]
-        assert first.decision["promises"] == {"loss": 0.4}
-        assert second.decision["promises"] == {"loss": pytest.approx(0.4 + (0.4 - level) / 2)}
-        assert run.verify() == []
-
-
 def test_trying_again_draws_no_other_number():
     rng, policy = np.random.default_rng(17), tether.Gaussian(1.0, 0.8)
     with make(WORLDS["nothing"], promise=0.1, family="mix", calibration_share=1) as run:

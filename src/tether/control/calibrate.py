@@ -115,8 +115,7 @@ def calibrate(
         With `promise`, what the recorded draw is made from.
     looks : int, default 1
         How many calibrations on these rows the policy that is served is chosen from, this one
-        included, all made with this number. `promise` and `confidence` hold for whichever is
-        served; more looks cost gain.
+        included. Each further one costs: it enters what is stated.
 
     Returns
     -------
@@ -162,7 +161,8 @@ def calibrate(
         if confidence is not None:
             from tether.control.confidence import certify
 
-            own = certify(weights, len(log), confidence, looks)
+            own = certify(weights, len(log), confidence)
+            confidence = max(1 - looks * (1 - confidence), 0.0)  # an error for every look
         else:
             uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
             known = _known_risks(safe_risk, constraints)

@@ -212,6 +212,8 @@ class Calibration(records.Saved, Described):
         statement = f"{condition(self)}, {' and '.join(parts)}"
         if self.chain is not None:
             statement += "; the number of rows was fixed beforehand"
+            if self.chain.looks > 1:
+                statement += f", and {self.chain.looks} looks at these rows are counted"
         return statement if self.useful else f"no useful promise: {statement}"
 
     def plot(self) -> Figure:

@@ -51,19 +51,18 @@ FINGERPRINTED = ("log_safe", "log_optimized", "log_logged")  # whose bits, too, 
 
 
 def design(
-    rows: int, promise: float, bound: float = 1.0, safe_risk: float | None = None, looks: int = 1
+    rows: int, promise: float, bound: float = 1.0, safe_risk: float | None = None
 ) -> tuple[float, float]:
     """The level a and the stake t, from the number of rows and the promise alone.
 
     A known `safe_risk` raises a to it, if it can. With a level of at most 0 there are too few rows.
-    The boldest of k `looks` adds at most k/(t·(n + 1)) to a, so the stake is k times as large.
     """
     sharpness = max((rows * promise / bound) ** SHARPNESS, 2.0)
     if safe_risk is not None:
         sharpness = max(sharpness, promise / (promise - safe_risk))
     largest = rows / ((rows + 1) * (bound - promise))  # then t·(B − a) = 1
-    stake = min(looks * sharpness / ((rows + 1) * promise), largest)
-    return promise - looks / (stake * (rows + 1)), stake
+    stake = min(sharpness / ((rows + 1) * promise), largest)
+    return promise - 1 / (stake * (rows + 1)), stake
 
 
 def factors(
@@ -188,16 +187,18 @@ class Chain:
         return -np.diff(np.concatenate(([1.0], self.shares, [0.0])))
 
     def risk_limit(self, loss: str, safe_risk: float) -> float:
-        """The theorem's bound on the expected loss if the safe policy's risk is `safe_risk`."""
+        """What the theorem says about the expected loss if the safe policy's risk is `safe_risk`.
+
+        E[(R − a)₊] ≤ p − a for every look; for the boldest of several it is at most their sum.
+        """
         level, promise = self.levels[loss], self.promises[loss]
         over = max(safe_risk - level, 0.0)
         decay = math.exp(-self.stakes[loss] * self.rows * over)
-        return promise + over + (decay - 1) * (promise - level)
+        return promise + over + (self.looks * decay - 1) * (promise - level)
 
     def risk_quantile(self, loss: str, probability: float = 0.05) -> float:
-        """A risk that one draw exceeds in at most this share of logs, whichever look is kept."""
-        error = probability / self.looks
-        return self.levels[loss] - math.log(error) / (self.stakes[loss] * self.rows)
+        """A risk that one draw exceeds in at most this share of logs."""
+        return self.levels[loss] - math.log(probability) / (self.stakes[loss] * self.rows)
 
 
 def find_chain(
@@ -218,7 +219,7 @@ def find_chain(
     levels, stakes = {}, {}
     for each in constraints:
         known = None if safe_risk is None else safe_risk.get(each.name)
-        level, stake = design(rows, each.alpha - error * each.bound, each.bound, known, looks)
+        level, stake = design(rows, each.alpha - error * each.bound, each.bound, known)
         levels[each.name], stakes[each.name] = level, stake
         with np.errstate(over="ignore"):
             scaled = stake * each.ratio_error * np.exp(weights.log_high - weights.log_low)

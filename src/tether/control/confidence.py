@@ -51,12 +51,9 @@ def certified(log_capitals: Floats, log_shares: Floats, error: float) -> Boolean
     return np.asarray(total >= -np.log(error))
 
 
-def certify(weights: Weights, rows: int, confidence: float, looks: int = 1) -> dict[str, float]:
-    """The largest log beta of each loss up to which all of the sequence are certified.
-
-    Of several looks each has its part of the error.
-    """
-    error = (1 - number("confidence", confidence, above=0, below=1)) / looks
+def certify(weights: Weights, rows: int, confidence: float) -> dict[str, float]:
+    """The largest log beta of each loss up to which all of the sequence are certified."""
+    error = 1 - number("confidence", confidence, above=0, below=1)
     found = {}
     for each in weights.problem.constraints:
         stakes, log_shares = bettors(each, rows, error)

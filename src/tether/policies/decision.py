@@ -342,12 +342,6 @@ def _made(
             rng = np.random.default_rng(question.seed)
             proposals = make_proposals(old, new, month.contexts, DRAWS_PER_ROW, rng)
         family = "clip" if old is not None or log.has_tables else "mix"
-        two = month.actions.dtype.kind == "b" or len(question.actions or range(3)) == 2
-        open_to = question.family in (None, "mix") and is_finite(new) and not two
-        if recorded is not None and question.alpha is None and open_to:
-            # Whether the rows show all of the old policy is chance, and decides on one of two rules
-            # (clip, or mix; with tables or without): each may spend half of what is tolerated.
-            options["looks"] = 2
     family = question.family or family
     # Less luck than with one beta: `policy` draws one for each action, and mixes of mix are a mix.
     options["spread"] = old is not None or family == "mix"

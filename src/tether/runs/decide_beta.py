@@ -140,21 +140,19 @@ def decide_beta(
 def calibrate_arguments(known: State, rows: int, subject: str) -> dict[str, Any]:
     """What the calibration of a round is asked; to try again on the same rows is the same draw.
 
-    Of several on the same rows the first spends what is tolerated beyond certainty (δ, or p − a of
-    a promise), and number k that over k·(k + 1): all of them together at most 1.5 times as much,
-    whichever of them is kept.
+    Of several on the same rows the first spends δ, and number k spends δ/(k·(k + 1)): all of them
+    together at most 1.5 δ, whichever of them is kept.
     """
     settings, looks = known.given, looks_at(known, rows, subject)
     confidence = settings.confidence
     if confidence is not None and looks > 1:
         confidence = 1 - (1 - confidence) / (looks * (looks + 1))
-    is_chain = settings.rule == "promise" and settings.confidence is None
     draw = np.random.default_rng([settings.seed, CHAIN_STREAM])
     return {
         settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
         "seed": int(draw.integers(2**63)),
         "confidence": confidence,
-        "looks": looks * (looks + 1) if is_chain and looks > 1 else 1,
+        "looks": looks if settings.rule == "promise" and settings.confidence is None else 1,
         "bound": {name: limit.bound for name, limit in settings.limits.items()},
         "family": settings.family,
     }
@@ -171,14 +169,7 @@ def told(
         notes.append(why_not_useful(found))
     if in_use.note:
         notes.append(in_use.note)
-    promises = {name: each.promise for name, each in found.losses.items()}
     if looks > 1:
-        if found.chain is not None and found.exists:
-            levels, bounds = found.chain.levels, known.given.limits
-            promises = {
-                name: min(1.5 * each - 0.5 * levels[name], bounds[name].bound)
-                for name, each in promises.items()
-            }
         seen = f"calibration {looks} on the same rows: {CHOOSE_ON_TRAINING}"
         if found.confidence is not None:
             seen += f"; certified at {found.confidence:.6g} for it"
@@ -189,7 +180,7 @@ def told(
         **{"looked": subject, "given": dict(given)},
         **{name: getattr(found, name) for name in CALIBRATED},
         **{name: getattr(found.measured, name) for name in MEASURED},
-        "promises": promises,
+        "promises": {name: each.promise for name, each in found.losses.items()},
         "risks": {name: each.risk for name, each in found.losses.items()},
         "warnings": list(found.warnings),
         "curve": _curve(found.binding),
