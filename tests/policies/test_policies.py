@@ -100,7 +100,7 @@ def test_classifiers_are_policies():
         (lambda: as_policy("safe", Ridge().fit(frame, frame["x"])), "safe.*number"),
         (lambda: as_policy("safe", tether.Gaussian), "not a class"),
         (lambda: as_policy("safe", model.predict_proba), "the model itself"),
-        (lambda: as_policy("safe", tether.Shortlist(tether.Gaussian(0.0))), "shortlist"),
+        (lambda: as_policy("safe", tether.Shortlist(tether.Gaussian(0.0))), "Shortlist"),
         (lambda: tether.Categorical.from_classifier(LogisticRegression()), "fitted"),
     ):
         with pytest.raises(TypeError, match=match):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ import numpy as np
 
 from tether._core import frames, policy_calls
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
-from tether._core.words import Described, Description, warn_user
+from tether._core.words import Described, Description
 from tether.control import calibration as words
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult
@@ -355,20 +354,13 @@ def _made(
 
 @contextmanager
 def _naming_what_is_wrong(question: Question) -> Iterator[None]:
-    """Raise errors about the rows, and give warnings, in the user's words."""
+    """Raise errors about the rows in the user's words."""
     try:
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            yield
-        for each in told:
-            warn_user(_in_users_words(str(each.message)), each.category)
+        yield
     except ValueError as error:
-        looks = (
-            ""
-            if question.context
-            else ". If either policy looks at columns, name them with context="
-        )
-        raise ValueError(f"{_in_users_words(str(error))}{looks}") from error
+        looks = ". If either policy looks at columns, name them with context="
+        hint = "" if question.context else looks
+        raise ValueError(f"{_in_users_words(str(error))}{hint}") from error
 
 
 def _advice(found: Calibration, log: Log, proposals: Any, question: Question) -> str:

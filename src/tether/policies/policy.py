@@ -237,11 +237,6 @@ def as_policy(name: str, policy: Any) -> Policy:
         from tether.policies.categorical import Categorical
 
         return Categorical.from_classifier(policy)
-    if hasattr(policy, "picker_of"):
-        raise TypeError(
-            f"{name} is a shortlist, which has no log-probabilities of actions: use its own methods"
-            f" make_log and tethered, or pass it to tether.Controller"
-        )
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
         f"or a torch distribution, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"

@@ -215,7 +215,7 @@ def _load_own(permissions: Permissions, path: str, saved: dict[str, Any]) -> Any
 
 OWN = Kind("own", _own_state, _load_own, asks=True)
 MODULE = Kind("module", models.module_state, models.load_module, asks=True)
-MADE = Kind("made", lambda value: dict(vars(recipe_of(value))), models.made_again, asks=True)
+MADE = Kind("made", lambda value: dict(recipe_of(value) or {}), models.made_again, asks=True)
 MODEL = Kind("model", models.sklearn_state, models.load_sklearn, asks=True)
 METHOD = Kind("method", _method_state, _load_method)
 PARTIAL = Kind(
