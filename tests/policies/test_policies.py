@@ -55,6 +55,8 @@ def test_draws_fit_the_scores():
     for each in (pool, mixture):
         found.append(chi_square(each.sample(4000, rng), np.exp(each.log_prob_all(1)[0])))
     fits(found)
+    drawn = tether.Gaussian([1.0, -1.0], [1.0, 2.0]).sample(40_000, RNG(0))
+    assert np.allclose(np.cov(drawn.T), np.diag([1.0, 4.0]), atol=0.1)
     shares = 0.75 * softmax([0, 2, -np.inf, 4]) + 0.25 / 4
     assert np.allclose(np.exp(mixture.log_prob_all(1)), shares)
     assert np.allclose(np.exp(mixture.log_prob(4, np.arange(4))), shares)
@@ -134,11 +136,6 @@ def test_gaussian_scores_are_scipys(seed, size):
     moving = tether.Gaussian(lambda x: 2 * x, lambda x: 1 + x**2)
     expected = stats.norm(2 * x, 1 + x**2).logpdf(points[:, 0])
     assert np.allclose(moving.log_prob(x, points[:, 0]), expected)
-
-
-def test_gaussian_draws():
-    drawn = tether.Gaussian([1.0, -1.0], [1.0, 2.0]).sample(40_000, RNG(0))
-    assert np.allclose(np.cov(drawn.T), np.diag([1.0, 4.0]), atol=0.1)
 
 
 def test_torch_distributions():

@@ -72,13 +72,6 @@ def test_a_decision_is_one_pass_of_either_model():
     assert np.array_equal(drawn.log_prob, line.log_prob(30, drawn.actions))
 
 
-def spread_calibration(safe, optimized, contexts, rng, family="clip"):
-    actions = safe.sample(contexts, rng)
-    losses = (rng.random(len(actions)) < 0.02 + 0.6 * (actions == 3)).astype(float)
-    log = tether.make_log(safe, optimized, contexts, actions, losses)
-    return tether.calibrate(log, promise=0.15, spread=True, family=family)
-
-
 @pytest.mark.parametrize("family", ["clip", "mix"])
 def test_spread_betas_are_served_as_their_mixture(family):
     rng = RNG(3)
@@ -86,18 +79,16 @@ def test_spread_betas_are_served_as_their_mixture(family):
                        [[0.05, 0.1, 0.25, 0.6], [0.3, 0.05, 0.05, 0.6]]])  # fmt: skip
     safe, optimized = (tether.Categorical.from_probabilities(table) for table in tables)
     contexts = rng.integers(2, size=400)
-    found = spread_calibration(safe, optimized, contexts, rng, family)
+    actions = safe.sample(contexts, rng)
+    losses = (rng.random(len(actions)) < 0.02 + 0.6 * (actions == 3)).astype(float)
+    log = tether.make_log(safe, optimized, contexts, actions, losses)
+    found = tether.calibrate(log, promise=0.15, spread=True, family=family)
     shares = found.chain.probabilities
     assert (shares > 0).sum() > 3
     policy = tether.Tethered(safe, optimized, found)
     betas = np.append(0.0, np.exp(found.chain.log_betas))
-    expected = [
-        sum(
-            share * density(family, *tables[:, x], beta)
-            for share, beta in zip(shares, betas, strict=True)
-        )
-        for x in range(2)
-    ]
+    each = np.array([[density(family, *tables[:, x], beta) for beta in betas] for x in range(2)])
+    expected = np.einsum("k,xka->xa", shares, each)
     assert np.allclose(np.exp(policy.log_prob_all(np.arange(2))), expected)
     hidden = [tether.FunctionPolicy(each.sample, each.log_prob) for each in (safe, optimized)]
     by_draws = tether.Tethered(*hidden, found)  # each action at a beta of its own
@@ -168,7 +159,7 @@ ERRORS = {
 def test_errors_name_the_argument(named):
     options = {"safe": SAFE, "optimized": OPTIMIZED, "beta": 1.0, **ERRORS[named]}
     with pytest.raises((TypeError, ValueError), match=named):
-        tether.Tethered(**options)
+        tether.Tethered(**options).sample(2, RNG(0))
 
 
 def test_a_beta_without_contexts_serves_none():

@@ -68,11 +68,6 @@ class Question:
     seed: int
     actions: list[Any] | None
 
-    def __post_init__(self) -> None:
-        for name in ("promise", "alpha", "bound"):
-            if isinstance(stated := getattr(self, name), Mapping):
-                object.__setattr__(self, name, dict(stated))
-
     @property
     def losses(self) -> list[str]:
         """The names of the losses."""

@@ -107,20 +107,18 @@ def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str],
         return fallback(str(error))
 
 
-def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+def draw_asking_every_policy(
+    policy: Any, contexts: Any, rng: np.random.Generator, name: str = "tethered"
+) -> NDArray[Any]:
     """One action per context, from a call whose success does not depend on what is drawn.
 
     Accept-reject and tables ask both policies in any case. A family of single draws would call only
     the policy that its coin selects: here both are called, and the coin is tossed afterwards.
     """
     if not _selects_by_coin(policy):
-        return policy_calls.draw("tethered", policy, contexts, rng)
-    drawn = [
-        draw_asking_every_policy(each, contexts, rng)
-        if _selects_by_coin(each)
-        else policy_calls.draw(name, each, contexts, rng)
-        for name, each in (("optimized", policy.optimized), ("safe", policy.safe))
-    ]
+        return policy_calls.draw(name, policy, contexts, rng)
+    both = (policy.optimized, "optimized"), (policy.safe, "safe")
+    drawn = [draw_asking_every_policy(each, contexts, rng, name) for each, name in both]
     count = length(contexts)
     which = sample_categorical(policy.log_shares[None], count, rng)
     shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])

@@ -108,7 +108,11 @@ class Tethered:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         self.max_draws = validate.integer("max_draws", max_draws, 1)
-        self._check_family()
+        name, is_clip = self.family.name, self.family.clips and self.family.max_draws is None
+        if isinstance(self.family, PathFamily):
+            raise TypeError(f"family {name!r} is served by tether.llm.TokenTether")
+        if sampler != "auto" and not is_clip:
+            raise ValueError(f"sampler {sampler!r} is for clip, not {name!r}")
         self.normalizer_draws = normalizer_draws
         if normalizer_draws is not None:
             validate.integer("normalizer_draws", normalizer_draws, 2)
@@ -202,19 +206,6 @@ class Tethered:
     def __repr__(self) -> str:
         spread = f", spread over {len(self._betas)} betas" if len(self._betas) > 1 else ""
         return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r}{spread})"
-
-    def _check_family(self) -> None:
-        """Refuse a family that is served elsewhere, or not by this sampler within these draws."""
-        if isinstance(self.family, PathFamily):
-            raise TypeError(f"family {self.family.name!r} is served by tether.llm.TokenTether")
-        budget = self.family.max_draws
-        if self.sampler != "auto" and not (self.family.clips and budget is None):
-            raise ValueError(f"sampler {self.sampler!r} is for clip, not {self.family.name!r}")
-        if budget is not None and budget > self.max_draws:
-            raise ValueError(
-                f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
-                f"max_draws = {self.max_draws:,}"
-            )
 
     def _as_contexts(self, contexts: Any, actions: Any = None) -> Any:
         contexts = as_contexts(contexts, actions)
