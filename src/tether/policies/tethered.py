@@ -15,7 +15,7 @@ from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily, blend_scores
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
-from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
+from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, together
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered, sample_categorical
 
@@ -150,7 +150,7 @@ class Tethered:
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
             actions = self._choose(contexts, rng).actions
-            return actions, exact_info(len(actions), 1)
+            return actions, direct_info("exact", len(actions), 0)
         if len(self._betas) == 1:
             return self._draw_at(self._betas[0], contexts, rng)
         which = sample_categorical(self.log_shares[None], length(contexts), rng)
@@ -161,7 +161,7 @@ class Tethered:
             if len(each)
         ]
         actions = policy_calls.concatenate_actions([drawn for drawn, _ in pieces], rows)
-        return actions, _together([info for _, info in pieces])
+        return actions, together(f"spread over {len(pieces)} betas", [info for _, info in pieces])
 
     def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:
         """Draw one action per context, with its log-probability; over tables in one pass."""
@@ -317,10 +317,3 @@ def _betas_of(found: Calibration | None, log_beta: float) -> tuple[Floats, Float
         return np.array([log_beta]), np.zeros(1)
     log_betas, shares = np.append(-np.inf, chain.log_betas), chain.probabilities
     return log_betas[shares > 0], np.log(shares[shares > 0])
-
-
-def _together(infos: list[SamplingInfo]) -> SamplingInfo:
-    """One record of several batches."""
-    names = ("actions", "draws", "scored", "calls", "draws_safe", "taken_safe", "taken_optimized")
-    sums = {name: sum(getattr(each, name) for each in infos) for name in (*names, "fallbacks")}
-    return SamplingInfo(method=f"spread over {len(infos)} betas", **sums)
