@@ -96,6 +96,7 @@ class Tethered:
         self.safe, self.optimized = as_pair(safe, optimized)
         log_betas, log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
+        self.beta = float(beta) if found is None else found.beta  # type: ignore[arg-type]
         if found is not None:
             warn_not_useful(found)
             given = {"safe": self.safe, "optimized": self.optimized}
@@ -119,24 +120,14 @@ class Tethered:
         self.actions = shared_actions((self.safe, self.optimized))
         self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
-        self.serve_at(log_betas, log_shares)
-
-    def serve_at(self, log_betas: Floats, log_shares: Floats) -> None:
-        """Serve each action at one of these log betas, with these log-probabilities."""
         self.log_betas, self.log_shares = log_betas, log_shares
         bounded = self.actions is not None or np.inf not in log_betas
         strict = not (self.family.clips and bounded)
         self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
-        last = np.inf if self._pair.strict else INFINITE_LOG_BETA
+        last = np.inf if strict else INFINITE_LOG_BETA
         self._betas = np.where(log_betas == np.inf, last, log_betas).tolist()
         if np.isinf(self._betas).all():
             self._marginal = False  # one of the two policies, which needs no normalizer
-
-    @property
-    def beta(self) -> float:
-        """How far the optimized policy may pull away."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(self.log_beta))
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context."""
