@@ -164,7 +164,7 @@ class Tethered:
         return Decided(actions, self.log_prob(contexts, actions))
 
     def log_prob(self, contexts: Contexts | None, actions: Actions) -> Floats:
-        """Score each action; exact where `normalizer(contexts).exact`."""
+        """Score each action; exact where `normalizer(contexts)` has no error."""
         actions = plain_column("actions", actions)
         contexts = self._as_contexts(contexts, actions)
         if self._betas == [-np.inf]:  # whatever the optimized policy does
