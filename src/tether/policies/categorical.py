@@ -155,9 +155,8 @@ class Categorical(TablePolicy):
 
     def in_order_of(self, actions: NDArray[Any]) -> Categorical:
         """The same policy with its actions in another order; itself if they are others."""
-        if np.array_equal(actions, self.actions) or set(actions.tolist()) != set(
-            self.actions.tolist()
-        ):
+        same = set(actions.tolist()) == set(self.actions.tolist())
+        if not same or np.array_equal(actions, self.actions):
             return self
         if self._function is not None:
             return Categorical(self._function, actions)
