@@ -93,6 +93,8 @@ def test_classifiers_are_policies():
     table = np.exp(every.log_prob_all(frame))
     assert np.allclose(table[:, :2], model.predict_proba(frame))
     assert (table[:, 2] == 0).all()  # an action that no training row had
+    rule = tether.Categorical.from_probabilities(lambda x: NAMES[np.asarray(x)], actions=NAMES)
+    assert np.array_equal(np.exp(rule.log_prob_all([2, 0])), np.eye(3)[[2, 0]])
     method = tether.Categorical.from_probabilities(model.predict_proba, actions=NAMES[::-1])
     assert np.allclose(method.log_prob_all(frame), every.log_prob_all(frame)[:, ::-1])
     hot = tether.Categorical.from_classifier(model, temperature=2.0)

@@ -31,7 +31,7 @@ TO_KNOW_MORE_ACTIONS = (
 """What to do about a model that knows too few actions."""
 OUTCOMES = (
     "A model that predicts an outcome is not a policy: predict it for each action, and pass "
-    "tether.Categorical.from_probabilities a function that returns 1 for the best, else 0"
+    "tether.Categorical.from_probabilities a function that returns the best"
 )
 TO_PREDICT_PROBABILITIES = (
     "pass the model itself, not its predict_proba; wrap a classifier without one in sklearn's "
