@@ -57,7 +57,7 @@ def test_an_old_log_joins_by_fresh_draws_and_every_score_is_calibrated_and_serve
         rows, index = shortlist.join(contexts, actions, rng)
         assert np.array_equal(rows.picked(index), actions)
         assert len(set(index)) == SIZE
-        log = shortlist.log_of_rows(rows, index, world.losses(actions))
+        log = shortlist.make_log(contexts, actions, world.losses(actions), rng)
         found = tether.calibrate(log, alpha=0.6)
         assert found.exists, name
         assert found.log_beta > -np.inf, name

@@ -185,7 +185,7 @@ def test_a_no_says_what_would_help():
         below = tether.decide(table, new=new, promise=0.99 * table.left.mean(), **ASKED)
         assert ("Keep the old" in str(below), helps in below.advice) == (True, True)
     part = table[table.banner != "plain"]
-    with pytest.warns(tether.AssumptionWarning, match="does not hold: the new policy"):
+    with pytest.warns(tether.AssumptionWarning, match="does not hold: the optimized policy"):
         lacking = tether.decide(part, new=new_rule, old=old_rule, promise=0.6, **ASKED)
     assert ("does not hold" in " ".join(str(lacking).split()), lacking.advice) == (True, "")
     assert np.allclose(lacking.policy.log_prob_all(SEGMENTS), np.log(TODAY))  # not the new policy

@@ -55,6 +55,8 @@ def test_draws_fit_the_scores():
     for each in (pool, mixture):
         found.append(chi_square(each.sample(4000, rng), np.exp(each.log_prob_all(1)[0])))
     fits(found)
+    drawn = tether.Gaussian([1.0, -1.0], [1.0, 2.0]).sample(40_000, RNG(0))
+    assert np.allclose(np.cov(drawn.T), np.diag([1.0, 4.0]), atol=0.1)
     shares = 0.75 * softmax([0, 2, -np.inf, 4]) + 0.25 / 4
     assert np.allclose(np.exp(mixture.log_prob_all(1)), shares)
     assert np.allclose(np.exp(mixture.log_prob(4, np.arange(4))), shares)
@@ -91,6 +93,8 @@ def test_classifiers_are_policies():
     table = np.exp(every.log_prob_all(frame))
     assert np.allclose(table[:, :2], model.predict_proba(frame))
     assert (table[:, 2] == 0).all()  # an action that no training row had
+    rule = tether.Categorical.from_probabilities(lambda x: NAMES[np.asarray(x)], actions=NAMES)
+    assert np.array_equal(np.exp(rule.log_prob_all([2, 0])), np.eye(3)[[2, 0]])
     method = tether.Categorical.from_probabilities(model.predict_proba, actions=NAMES[::-1])
     assert np.allclose(method.log_prob_all(frame), every.log_prob_all(frame)[:, ::-1])
     hot = tether.Categorical.from_classifier(model, temperature=2.0)
@@ -100,7 +104,7 @@ def test_classifiers_are_policies():
         (lambda: as_policy("safe", Ridge().fit(frame, frame["x"])), "safe.*number"),
         (lambda: as_policy("safe", tether.Gaussian), "not a class"),
         (lambda: as_policy("safe", model.predict_proba), "the model itself"),
-        (lambda: as_policy("safe", tether.Shortlist(tether.Gaussian(0.0))), "shortlist"),
+        (lambda: as_policy("safe", tether.Shortlist(tether.Gaussian(0.0))), "Shortlist"),
         (lambda: tether.Categorical.from_classifier(LogisticRegression()), "fitted"),
     ):
         with pytest.raises(TypeError, match=match):
@@ -134,11 +138,6 @@ def test_gaussian_scores_are_scipys(seed, size):
     moving = tether.Gaussian(lambda x: 2 * x, lambda x: 1 + x**2)
     expected = stats.norm(2 * x, 1 + x**2).logpdf(points[:, 0])
     assert np.allclose(moving.log_prob(x, points[:, 0]), expected)
-
-
-def test_gaussian_draws():
-    drawn = tether.Gaussian([1.0, -1.0], [1.0, 2.0]).sample(40_000, RNG(0))
-    assert np.allclose(np.cov(drawn.T), np.diag([1.0, 4.0]), atol=0.1)
 
 
 def test_torch_distributions():

@@ -72,13 +72,6 @@ def test_a_decision_is_one_pass_of_either_model():
     assert np.array_equal(drawn.log_prob, line.log_prob(30, drawn.actions))
 
 
-def spread_calibration(safe, optimized, contexts, rng, family="clip"):
-    actions = safe.sample(contexts, rng)
-    losses = (rng.random(len(actions)) < 0.02 + 0.6 * (actions == 3)).astype(float)
-    log = tether.make_log(safe, optimized, contexts, actions, losses)
-    return tether.calibrate(log, promise=0.15, spread=True, family=family)
-
-
 @pytest.mark.parametrize("family", ["clip", "mix"])
 def test_spread_betas_are_served_as_their_mixture(family):
     rng = RNG(3)
@@ -86,18 +79,16 @@ def test_spread_betas_are_served_as_their_mixture(family):
                        [[0.05, 0.1, 0.25, 0.6], [0.3, 0.05, 0.05, 0.6]]])  # fmt: skip
     safe, optimized = (tether.Categorical.from_probabilities(table) for table in tables)
     contexts = rng.integers(2, size=400)
-    found = spread_calibration(safe, optimized, contexts, rng, family)
+    actions = safe.sample(contexts, rng)
+    losses = (rng.random(len(actions)) < 0.02 + 0.6 * (actions == 3)).astype(float)
+    log = tether.make_log(safe, optimized, contexts, actions, losses)
+    found = tether.calibrate(log, promise=0.15, spread=True, family=family)
     shares = found.chain.probabilities
     assert (shares > 0).sum() > 3
     policy = tether.Tethered(safe, optimized, found)
     betas = np.append(0.0, np.exp(found.chain.log_betas))
-    expected = [
-        sum(
-            share * density(family, *tables[:, x], beta)
-            for share, beta in zip(shares, betas, strict=True)
-        )
-        for x in range(2)
-    ]
+    each = np.array([[density(family, *tables[:, x], beta) for beta in betas] for x in range(2)])
+    expected = np.einsum("k,xka->xa", shares, each)
     assert np.allclose(np.exp(policy.log_prob_all(np.arange(2))), expected)
     hidden = [tether.FunctionPolicy(each.sample, each.log_prob) for each in (safe, optimized)]
     by_draws = tether.Tethered(*hidden, found)  # each action at a beta of its own
@@ -168,7 +159,7 @@ ERRORS = {
 def test_errors_name_the_argument(named):
     options = {"safe": SAFE, "optimized": OPTIMIZED, "beta": 1.0, **ERRORS[named]}
     with pytest.raises((TypeError, ValueError), match=named):
-        tether.Tethered(**options)
+        tether.Tethered(**options).sample(2, RNG(0))
 
 
 def test_a_beta_without_contexts_serves_none():
@@ -188,8 +179,8 @@ def down(contexts, rng):
 def test_serving_falls_back_and_says_so():
     broken = tether.FunctionPolicy(down, OPTIMIZED.log_prob)
     served = tether.serve(tether.Tethered(SAFE, broken, 2.0), 50, RNG(0))
-    assert (served.source == "safe").all()
-    assert "no route" in served.failures[0]
+    assert served.source == "safe"
+    assert "no route" in served.failure
     with pytest.raises(RuntimeError, match="no route"):
         tether.serve(tether.Tethered(broken, broken, 0.5), 3, RNG(0))
 
@@ -201,11 +192,11 @@ def test_serving_falls_back_and_says_so():
     picky = tether.FunctionPolicy(lambda x, rng: OPTIMIZED.sample(len(x), rng), refusing)
     for contexts, failed in ((np.arange(10.0), True), (np.arange(9.0), False)):
         served = tether.serve(tether.Tethered(SAFE, picky, 1.5), contexts, RNG(1))
-        assert (served.from_safe == failed).all()
+        assert (served.source == "safe") == failed
     far = tether.Tethered(SAFE, tether.Gaussian(lambda x: x), 1.0, max_draws=300)
     served = tether.serve(far, np.array([0.0, 60.0, 0.0]), RNG(2))
-    assert served.from_safe.all()
-    assert "gave up" in served.failures[0]
+    assert served.source == "safe"
+    assert "gave up" in served.failure
     with pytest.raises(DrawLimitError):
         call_with_fallback(lambda: far.sample(np.array([60.0]), RNG(0)), str)
     assert call_with_fallback(lambda: tether.Tethered(SAFE, broken, 2.0).sample(3, RNG(0)), len) > 9

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
-from tether._core.arrays import Actions, Contexts, Floats, Integers
-from tether._core.contexts import as_contexts
+from tether._core.arrays import Actions, Floats, Integers
 from tether.policies.categorical import Pool
+from tether.policies.policy import CheckedPolicy
 
 MAX_CELLS = 1 << 22
 """The largest number of cells of a grid; beyond it, in many dimensions, a pool is better suited."""
@@ -122,11 +122,12 @@ class AcquisitionPool(Pool):
         )
 
 
-class AcquisitionBox:
+class AcquisitionBox(CheckedPolicy):
     """Density proportional to e^(acquisition / temperature) at the centre of each cell of a grid.
 
-    A draw picks a cell and then a point of it uniformly, and a score is the density of exactly that
-    draw. The policy approximates the acquisition up to its change within a cell.
+    Actions are points, of shape (rows, dimensions); contexts are only counted. A draw picks a cell
+    and then a point of it uniformly, and a score is the density of exactly that draw. The policy
+    approximates the acquisition up to its change within a cell.
 
     Parameters
     ----------
@@ -179,21 +180,7 @@ class AcquisitionBox:
     def __repr__(self) -> str:
         return f"AcquisitionBox({len(self.lower)} dimensions, {int(np.prod(self.cells))} cells)"
 
-    def sample(self, contexts: Contexts, rng: np.random.Generator) -> Floats:
-        """Draw points of the box.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Contexts, which do not matter to a box, or the number of draws.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (contexts, dimensions)
-            One point per row.
-        """
+    def _sample(self, contexts: Any, rng: np.random.Generator) -> Floats:
         chosen = self._pool.sample(contexts, rng)
         cell = np.column_stack(np.unravel_index(chosen, tuple(self.cells)))
         points = self.lower + (cell + rng.random(cell.shape)) * self._width
@@ -201,23 +188,10 @@ class AcquisitionBox:
         points[strayed] = self._centres(chosen[strayed])
         return np.asarray(points)
 
-    def log_prob(self, contexts: Contexts, actions: Actions) -> Floats:
-        """Compute the log-density of each point.
-
-        Parameters
-        ----------
-        contexts : array-like or int
-            Contexts, which do not matter to a box, or their number.
-        actions : array-like of shape (contexts, dimensions)
-            One point per row.
-
-        Returns
-        -------
-        ndarray
-            One log-density per point; −inf outside the box.
-        """
+    def _log_prob(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+        """−inf outside the box."""
         points = validate.floats("actions", actions, ndim=2)
-        table = self._pool.log_prob_all(as_contexts(contexts, points))[0]
+        table = self._pool.log_prob_all(contexts)[0]
         if points.shape[1] != len(self.lower):
             raise ValueError(
                 f"actions must have {len(self.lower)} coordinates, got {points.shape[1]}"

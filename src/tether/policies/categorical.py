@@ -136,11 +136,6 @@ class Categorical(TablePolicy):
         checked: Any = as_contexts(contexts)
         if self._function is not None:
             table: Floats = self._function(checked, self.actions)
-            if table.shape != (length(checked), len(self.actions)):
-                raise ValueError(
-                    f"the function returned shape {table.shape}, expected "
-                    f"{(length(checked), len(self.actions))}"
-                )
             return table
         if self._table.ndim == 1:
             return self._table[None]
@@ -155,9 +150,8 @@ class Categorical(TablePolicy):
 
     def in_order_of(self, actions: NDArray[Any]) -> Categorical:
         """The same policy with its actions in another order; itself if they are others."""
-        if np.array_equal(actions, self.actions) or set(actions.tolist()) != set(
-            self.actions.tolist()
-        ):
+        same = set(actions.tolist()) == set(self.actions.tolist())
+        if not same or np.array_equal(actions, self.actions):
             return self
         if self._function is not None:
             return Categorical(self._function, actions)
@@ -210,9 +204,11 @@ class TableFunction:
             answer = np.eye(len(self.actions))[positions(self.actions, answer)]
         answer = by_action(RESULT, answer, self.actions)
         table = log_table(RESULT, answer, self.holds, self.temperature)
-        if table.shape[-1] != len(actions) or np.array_equal(self.actions, actions):
-            return table
-        return table[..., positions(self.actions, actions)]
+        expected = length(contexts), len(actions)
+        if table.shape != expected:
+            raise ValueError(f"the function returned shape {table.shape}, expected {expected}")
+        same = np.array_equal(self.actions, actions)
+        return table if same else table[:, positions(self.actions, actions)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core import frames, policy_calls
+from tether._core import frames
 from tether._core.arrays import Contexts, Floats, Frame, plain_array
-from tether._core.words import Described, Description, warn_user
+from tether._core.words import Described, Description
 from tether.control import calibration as words
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult
@@ -197,6 +196,7 @@ def _in_users_words(text: str) -> str:
     for theirs, ours in (
         *(("safe policy", "old policy"), ("optimized policy", "new policy")),
         *(("the safe one", "the old one"), ("; safe_risk= sets it", "")),
+        (". If a tethered policy took them, pass it as logged_by", ""),
     ):
         text = text.replace(theirs, ours)
     return text
@@ -303,15 +303,11 @@ def decide(
     recorded = question.propensities(frame, len(month.actions), finite=finite)
     if old is not None:
         given = question.as_policy("old", old, listed)
-        if recorded is not None:
-            with _naming_what_is_wrong(question):
-                scores = policy_calls.score("old", given, month.contexts, month.actions)
-            compare_with_policy(recorded, scores, "old")
-        return _made(question, given, chosen, (month,))
+        return _made(question, given, chosen, (month,), recorded)
     if recorded is None:
         raise TypeError("give propensity (a column) or old (the policy that took the actions)")
     known = recorded_policy(month, listed, recorded) if finite else None
-    return _made(question, known, chosen, (month,), recorded)
+    return _made(question, known, chosen, (month,), recorded if known is None else None)
 
 
 def _made(
@@ -334,7 +330,7 @@ def _made(
             log = make_log(
                 *(old, new, month.contexts, month.actions, losses),
                 rewards=month.rewards,
-                propensities=recorded if old is None else None,
+                propensities=recorded,
                 min_propensity=question.min_propensity,
             )
         proposals = None
@@ -355,20 +351,13 @@ def _made(
 
 @contextmanager
 def _naming_what_is_wrong(question: Question) -> Iterator[None]:
-    """Raise errors about the rows, and give warnings, in the user's words."""
+    """Raise errors about the rows in the user's words."""
     try:
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            yield
-        for each in told:
-            warn_user(_in_users_words(str(each.message)), each.category)
+        yield
     except ValueError as error:
-        looks = (
-            ""
-            if question.context
-            else ". If either policy looks at columns, name them with context="
-        )
-        raise ValueError(f"{_in_users_words(str(error))}{looks}") from error
+        looks = ". If either policy looks at columns, name them with context="
+        hint = "" if question.context else looks
+        raise ValueError(f"{_in_users_words(str(error))}{hint}") from error
 
 
 def _advice(found: Calibration, log: Log, proposals: Any, question: Question) -> str:

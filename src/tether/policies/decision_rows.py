@@ -68,11 +68,6 @@ class Question:
     seed: int
     actions: list[Any] | None
 
-    def __post_init__(self) -> None:
-        for name in ("promise", "alpha", "bound"):
-            if isinstance(stated := getattr(self, name), Mapping):
-                object.__setattr__(self, name, dict(stated))
-
     @property
     def losses(self) -> list[str]:
         """The names of the losses."""
@@ -87,13 +82,9 @@ class Question:
             return frame
         if isinstance(self.context, str):
             return plain_array(frames.column(frame, "context", self.context))
-        for name in self.context:
-            frames.column(frame, "context", name)
-        if hasattr(frame, "columns") and not hasattr(frame, "column_names"):
-            return frame[list(self.context)]
-        return np.column_stack(
-            [plain_array(frames.column(frame, "context", n)) for n in self.context]
-        )
+        columns = [plain_array(frames.column(frame, "context", name)) for name in self.context]
+        is_frame = hasattr(frame, "columns") and not hasattr(frame, "column_names")
+        return frame[list(self.context)] if is_frame else np.column_stack(columns)
 
     def read(self, frame: Frame) -> Month:
         """The rows of a frame; missing values are errors."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,15 +120,8 @@ class TorchPolicy(CheckedPolicy):
         return distribution
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How an object was made: the import path of a function or class, and its arguments."""
-
-    path: str
-    arguments: dict[str, Any]
-
-
-_recipes: dict[int, tuple[weakref.ref[Any], Recipe]] = {}
+_recipes: dict[int, tuple[weakref.ref[Any], dict[str, Any]]] = {}
+"""How objects were made: the import path of a function or class, and its arguments."""
 
 
 def policy_from(path: str, /, **arguments: Any) -> Any:
@@ -161,24 +153,24 @@ def policy_from(path: str, /, **arguments: Any) -> Any:
     if not callable(function):
         raise TypeError(f"path must lead to a function or a class, {path!r} is {function!r}")
     made = function(**arguments)
-    remember(made, Recipe(path, dict(arguments)))
+    remember(made, path, arguments)
     return made
 
 
-def remember(made: Any, recipe: Recipe) -> None:
+def remember(made: Any, path: str, arguments: dict[str, Any]) -> None:
     """Remember how an object was made, as long as it exists. A copy of it is another object."""
     key = id(made)
     try:
         reference = weakref.ref(made, lambda _: _recipes.pop(key, None))
     except TypeError:
         raise TypeError(
-            f"path must lead to a function that makes a policy, or a part of one; "
-            f"{recipe.path!r} returned {made!r}"
+            f"path must lead to a function that makes a policy, or a part of one; {path!r} "
+            f"returned {made!r}"
         ) from None
-    _recipes[key] = (reference, recipe)
+    _recipes[key] = (reference, {"path": path, "arguments": arguments})
 
 
-def recipe_of(value: Any) -> Recipe | None:
-    """How `policy_from` made an object; None if it did not."""
+def recipe_of(value: Any) -> dict[str, Any] | None:
+    """The `path` and the `arguments` with which `policy_from` made an object, or None."""
     reference, recipe = _recipes.get(id(value), (None, None))
     return recipe if reference is not None and reference() is value else None

@@ -271,10 +271,8 @@ def approximation_of(*policies: Policy) -> tuple[str | None, float]:
     """
     sentence, error = None, 1.0
     for policy in policies:
-        parts: tuple[Policy, ...] = getattr(policy, "policies", ())  # of a mixture
-        if isinstance(policy, Tethered):
-            parts = (policy.safe, policy.optimized)
-        inner, inner_error = approximation_of(*parts)
+        parts = (policy.safe, policy.optimized) if isinstance(policy, Tethered) else ()
+        inner, inner_error = approximation_of(*parts, *getattr(policy, "policies", ()))
         sentence = sentence or getattr(policy, "approximate", None) or inner
         error = max(error, getattr(policy, "ratio_error", 1.0), inner_error)
     return sentence, error

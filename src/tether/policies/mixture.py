@@ -41,12 +41,9 @@ class Mixture(CheckedPolicy):
         self.policies = tuple(map(as_policy, names, policies))
         weight = validate.floats("weights", weights)
         validate.same_length("weights", weight, "policies", len(self.policies))
-        valid = (weight >= 0) & (weight < 1e300)
-        if not valid.all():
-            validate.reject("weights", weight, ~valid, "a weight of at least 0, below 1e300")
-        if not weight.any():
-            raise ValueError("weights must not all be 0")
         total = weight.sum()  # of the weights of a mixture 1: they stay as they are
+        if not (weight.min() >= 0 and 0 < total < np.inf):
+            raise ValueError(f"weights must be finite, at least 0 and not all be 0, got {weight}")
         self.weights: Floats = validate.frozen(weight / (total if abs(total - 1) > 1e-12 else 1.0))
         self.actions = shared_actions(self.policies, names)
 

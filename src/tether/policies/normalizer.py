@@ -37,11 +37,6 @@ class Normalizer:
     log_psi: Floats
     standard_error: Floats
 
-    @property
-    def exact(self) -> bool:
-        """Whether ψ is a sum over all actions rather than an estimate."""
-        return not self.standard_error.any()
-
 
 def density_with_error(
     family: Family, log_safe: Floats, log_optimized: Floats, log_beta: float, normalizer: Normalizer

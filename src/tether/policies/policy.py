@@ -31,7 +31,7 @@ TO_KNOW_MORE_ACTIONS = (
 """What to do about a model that knows too few actions."""
 OUTCOMES = (
     "A model that predicts an outcome is not a policy: predict it for each action, and pass "
-    "tether.Categorical.from_probabilities a function that returns 1 for the best, else 0"
+    "tether.Categorical.from_probabilities a function that returns the best"
 )
 TO_PREDICT_PROBABILITIES = (
     "pass the model itself, not its predict_proba; wrap a classifier without one in sklearn's "
@@ -237,11 +237,6 @@ def as_policy(name: str, policy: Any) -> Policy:
         from tether.policies.categorical import Categorical
 
         return Categorical.from_classifier(policy)
-    if hasattr(policy, "picker_of"):
-        raise TypeError(
-            f"{name} is a shortlist, which has no log-probabilities of actions: use its own methods"
-            f" make_log and tethered, or pass it to tether.Controller"
-        )
     raise TypeError(
         f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
         f"or a torch distribution, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"

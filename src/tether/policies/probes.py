@@ -34,7 +34,7 @@ LOG_TOLERANCE, RELATIVE_TOLERANCE = 0.05, 0.01
 round, and a batch of another size is summed in another order."""
 MAX_LISTED_ACTIONS = 1000
 """Of longer lists of actions only a digest is kept."""
-NOT_WHAT_IT_IS = ("remembered", "calibration")
+NOT_WHAT_IT_IS = ("calibration", "remembered")
 """Attributes of a tethered policy that do not determine what it does."""
 NEGLIGIBLE_PROBABILITY = 1e-6
 """What is added to probabilities of listed actions: far below it nothing is compared."""

@@ -66,7 +66,6 @@ def estimate_ratio(
     contexts: Contexts,
     rng: np.random.Generator,
     *,
-    draws: int = 1,
     features: Features | None = None,
     classifier: Any = None,
 ) -> DensityRatio:
@@ -85,12 +84,10 @@ def estimate_ratio(
     safe, optimized : object or callable
         The two policies: objects with `sample(contexts, rng)`, or functions of (contexts, rng).
     contexts : array-like or int
-        Contexts like those to be served and not those of the log; the number of draws of each
-        policy where there are no contexts.
+        Contexts like those to be served and not those of the log, in each of which both policies
+        draw once; the number of draws where there are no contexts.
     rng : numpy.random.Generator
         Source of all randomness: the same state gives the same estimate.
-    draws : int, default 1
-        Draws of each policy per context.
     features : callable, optional
         Function of (contexts, actions) that returns a matrix, dense or sparse, with one row per
         action. By default contexts and actions side by side, which must be numbers.
@@ -108,27 +105,25 @@ def estimate_ratio(
     contexts = as_contexts(contexts)
     validate.generator("rng", rng)
     require("tether.estimate_ratio", "sklearn")
-    count = length(contexts) * validate.integer("draws", draws)
+    count = length(contexts)
     if count < MIN_RATIO_DRAWS:
         raise ValueError(
-            f"contexts and draws make {count} draws of each policy; at least {MIN_RATIO_DRAWS} "
-            f"are needed"
+            f"contexts make {count} draws of each policy; at least {MIN_RATIO_DRAWS} are needed"
         )
-    rows = np.repeat(np.arange(length(contexts)), draws)
-    where, drawn_in = take(contexts, rows), take(contexts, np.tile(rows, 2))
+    drawn_in = take(contexts, np.tile(np.arange(count), 2))
     actions = policy_calls.concatenate_actions(
-        [policy_calls.draw(name, each, where, rng) for name, each in samplers.items()]  # type: ignore[arg-type]
+        [policy_calls.draw(name, each, contexts, rng) for name, each in samplers.items()]  # type: ignore[arg-type]
     )
+    # Both halves have as many draws of one policy as of the other, in a context both.
     is_optimized = np.repeat([False, True], count)
     if isinstance(contexts, int):
         fitting = np.concatenate([rng.permutation(count) % 2 == 0 for _ in samplers])
-    else:  # all draws in a context together
-        fitting = (rng.permutation(length(contexts)) % 2 == 0)[np.tile(rows, 2)]
+    else:
+        fitting = np.tile(rng.permutation(count) % 2 == 0, 2)
     matrix = feature_matrix(features, drawn_in, actions)
     unfitted = default_classifier(matrix) if classifier is None else classifier
     model = seeded_clone(unfitted, rng).fit(matrix[fitting], is_optimized[fitting].astype(np.int64))
-    fitted_on = np.bincount(is_optimized[fitting].astype(np.int64))
-    log_ratio = EstimatedLogRatio(model, features, int(fitted_on[0]), int(fitted_on[1]))
+    log_ratio = EstimatedLogRatio(model, features, int(fitting.sum()) // 2)
     found = log_ratio(drawn_in, actions)
     tree = _fit_regions(matrix[fitting], found[fitting], is_optimized[fitting], rng)
     held_out = ~fitting
@@ -150,14 +145,13 @@ def estimate_ratio(
 class EstimatedLogRatio:
     """The log odds of a classifier that tells draws of the two policies apart, as a log ratio.
 
-    Clipped at the numbers of draws it was fitted on: a larger ratio rests on no draw of the other.
-    Without a model it is that of the safe policy to itself, 0.
+    Clipped at the number of draws of each that it was fitted on: a larger ratio rests on no draw of
+    the other. Without a model it is that of the safe policy to itself, 0.
     """
 
     model: Any = None
     features: Features | None = None
-    safe_draws: int = 1
-    optimized_draws: int = 1
+    draws: int = 1
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """One log ratio per action."""
@@ -168,10 +162,9 @@ class EstimatedLogRatio:
         probability = np.asarray(self.model.predict_proba(matrix), dtype=np.float64)[:, column]
         if not (probability.min() >= 0 and probability.max() <= 1):  # NaN fails this too
             raise ValueError("classifier returned a probability that is not between 0 and 1")
-        low, high = -np.log(self.optimized_draws), np.log(self.safe_draws)
         with np.errstate(divide="ignore"):
             log_odds = np.log(probability) - np.log1p(-probability)
-        return np.asarray(np.clip(log_odds + low + high, low, high))
+        return np.asarray(np.clip(log_odds, -np.log(self.draws), np.log(self.draws)))
 
 
 def seeded_clone(classifier: Any, rng: np.random.Generator) -> Any:
@@ -226,8 +219,7 @@ def _fit_regions(
     from scipy.special import expit
     from sklearn.tree import DecisionTreeRegressor
 
-    optimized = int(is_optimized.sum())
-    expected = expit(log_ratio + np.log(optimized) - np.log(len(is_optimized) - optimized))
+    expected = expit(log_ratio)
     variance = np.maximum(expected * (1 - expected), 1e-3)
     tree = DecisionTreeRegressor(
         max_leaf_nodes=MAX_REGIONS,
@@ -242,8 +234,6 @@ def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> flo
 
     Cells are draws of similar ratio, and regions.
     """
-    optimized = int(is_optimized.sum())
-    log_prior = float(np.log(optimized) - np.log(len(is_optimized) - optimized))
     count = int(np.clip(len(log_ratio) // MIN_DRAWS_PER_CELL, 1, MAX_SCORE_CELLS))
     edges = np.unique(np.quantile(log_ratio, np.linspace(0, 1, count + 1)[1:-1]))
     number = np.searchsorted(edges, log_ratio)  # equal ratios share a cell
@@ -252,7 +242,7 @@ def measure(log_ratio: Floats, is_optimized: Booleans, regions: Integers) -> flo
     factors = [ratio.mean(), 1 / ratio.mean()]
     for inside in cells:
         hits, miss = int(is_optimized[inside].sum()), (1 - RATIO_CONFIDENCE) / len(cells)
-        low, high = factor_interval(log_ratio[inside] + log_prior, hits, miss)
+        low, high = factor_interval(log_ratio[inside], hits, miss)
         factors += [high, 1 / low if low > 0 else np.inf]
     return float(max(factors))
 

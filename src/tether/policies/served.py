@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Booleans, Contexts
+from tether._core.arrays import Contexts
 from tether._core.contexts import as_contexts, length
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
@@ -27,21 +27,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Served:
-    """Actions, one per context, and which policy took each of them.
+    """Actions, one per context, and which policy took them.
 
     Actions of the tethered policy have its density if whether a call succeeds does not depend on
     them: a server that is unavailable, a prompt that is too long. If certain actions make the call
-    fail (a score that is NaN), no record corrects for that: see `failures`, the error messages.
+    fail (a score that is NaN), no record corrects for that: see `failure`, the error message.
     """
 
     actions: NDArray[Any]
-    from_safe: Booleans
-    failures: tuple[str, ...]
-
-    @property
-    def source(self) -> NDArray[np.str_]:
-        """The policy that took each action, "safe" or "tethered"."""
-        return np.where(self.from_safe, "safe", "tethered")
+    source: str
+    """The policy that took the actions, "safe" or "tethered"."""
+    failure: str = ""
 
 
 def serve(
@@ -65,7 +61,7 @@ def serve(
     Returns
     -------
     Served
-        One action per context, which policy took it, and what failed.
+        One action per context, which policy took them, and what failed.
 
     Examples
     --------
@@ -75,20 +71,17 @@ def serve(
     >>> safe, optimized = Gaussian(0.0), FunctionPolicy(unavailable, Gaussian(1.0).log_prob)
     >>> served = serve(Tethered(safe, optimized, 2.0), 3, np.random.default_rng(0))
     >>> served.source
-    array(['safe', 'safe', 'safe'], dtype='<U8')
+    'safe'
     """
     validate.generator("rng", rng)
     safe = getattr(policy, "safe", None) if safe is None else safe
     if safe is None:
         raise TypeError(f"safe must be the safe policy, because {policy!r} has none")
     contexts = as_contexts(contexts)
-    failures: tuple[str, ...] = ()
     try:
-        actions = draw_asking_every_policy(policy, contexts, rng)
-    except (RuntimeError, ValueError) as error:
-        failures = (str(error),)  # if the safe policy fails too, its error is raised beside this
-        actions = policy_calls.draw("safe", safe, contexts, rng)
-    return Served(actions, np.full(len(actions), bool(failures)), failures)
+        return Served(draw_asking_every_policy(policy, contexts, rng), "tethered")
+    except (RuntimeError, ValueError) as error:  # the safe policy's own is raised beside this one
+        return Served(policy_calls.draw("safe", safe, contexts, rng), "safe", str(error))
 
 
 def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
@@ -107,20 +100,18 @@ def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str],
         return fallback(str(error))
 
 
-def draw_asking_every_policy(policy: Any, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
+def draw_asking_every_policy(
+    policy: Any, contexts: Any, rng: np.random.Generator, name: str = "tethered"
+) -> NDArray[Any]:
     """One action per context, from a call whose success does not depend on what is drawn.
 
     Accept-reject and tables ask both policies in any case. A family of single draws would call only
     the policy that its coin selects: here both are called, and the coin is tossed afterwards.
     """
     if not _selects_by_coin(policy):
-        return policy_calls.draw("tethered", policy, contexts, rng)
-    drawn = [
-        draw_asking_every_policy(each, contexts, rng)
-        if _selects_by_coin(each)
-        else policy_calls.draw(name, each, contexts, rng)
-        for name, each in (("optimized", policy.optimized), ("safe", policy.safe))
-    ]
+        return policy_calls.draw(name, policy, contexts, rng)
+    both = (policy.optimized, "optimized"), (policy.safe, "safe")
+    drawn = [draw_asking_every_policy(each, contexts, rng, name) for each, name in both]
     count = length(contexts)
     which = sample_categorical(policy.log_shares[None], count, rng)
     shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])

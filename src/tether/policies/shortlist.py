@@ -25,7 +25,7 @@ from tether.control.families import Family
 from tether.control.log import Log
 from tether.policies.categorical import Pool
 from tether.policies.picker import Picker, ShortlistRows
-from tether.policies.policy import as_sampler
+from tether.policies.policy import as_sampler, picked
 from tether.policies.probes import check_probes, take_probes
 from tether.policies.tethered import Tethered
 
@@ -172,32 +172,20 @@ class Shortlist:
         """
         columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
         check_row_indexes(columns)
-        rows, index = self.join(contexts, actions, rng)
-        return self.log_of_rows(rows, index, losses, rewards=rewards)
-
-    def log_of_rows(
-        self,
-        rows: ShortlistRows,
-        index: Actions,
-        losses: Losses,
-        *,
-        rewards: ArrayLike | None = None,
-    ) -> Log:
-        """Build a log from candidates of which one was taken uniformly at random."""
-        picker, place = self.required_picker, np.asarray(index)
-        check_copies(rows, place)
+        picker, (rows, index) = self.required_picker, self.join(contexts, actions, rng)
+        check_copies(rows, index)
         scores = picker.scores(rows)
         check_scored_alone(picker, rows, scores)
         table = picker.to_log_probabilities(scores)
         uniform = np.broadcast_to(self.uniform.log_prob_all(1), table.shape)
-        findings = exchangeable_warning(scores, place), repeated_warning(rows, place, losses)
+        findings = exchangeable_warning(scores, index), repeated_warning(rows, index, losses)
         told = tuple(filter(None, findings))
         for each in told:
             warn_user(each, AssumptionWarning)
         return Log(
             losses,
             uniform[:, 0],
-            table[np.arange(len(table)), place],
+            picked(table, index),
             log_safe_all=uniform,
             log_optimized_all=table,
             reward=rewards,

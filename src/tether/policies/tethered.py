@@ -15,7 +15,7 @@ from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily, blend_scores
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
-from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, exact_info
+from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, together
 from tether.sampling.rejection_sampling import MAX_DRAWS
 from tether.sampling.samplers import SAMPLERS, draw_tethered, sample_categorical
 
@@ -96,6 +96,7 @@ class Tethered:
         self.safe, self.optimized = as_pair(safe, optimized)
         log_betas, log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
+        self.beta = float(beta) if found is None else found.beta  # type: ignore[arg-type]
         if found is not None:
             warn_not_useful(found)
             given = {"safe": self.safe, "optimized": self.optimized}
@@ -108,31 +109,25 @@ class Tethered:
             self.optimized = Mixture.blend(self.optimized, self.safe, self.blend)
         self.sampler = validate.choice("sampler", sampler, SAMPLERS)
         self.max_draws = validate.integer("max_draws", max_draws, 1)
-        self._check_family()
+        name, is_clip = self.family.name, self.family.clips and self.family.max_draws is None
+        if isinstance(self.family, PathFamily):
+            raise TypeError(f"family {name!r} is served by tether.llm.TokenTether")
+        if sampler != "auto" and not is_clip:
+            raise ValueError(f"sampler {sampler!r} is for clip, not {name!r}")
         self.normalizer_draws = normalizer_draws
         if normalizer_draws is not None:
             validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
         self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
-        self.serve_at(log_betas, log_shares)
-
-    def serve_at(self, log_betas: Floats, log_shares: Floats) -> None:
-        """Serve each action at one of these log betas, with these log-probabilities."""
         self.log_betas, self.log_shares = log_betas, log_shares
         bounded = self.actions is not None or np.inf not in log_betas
         strict = not (self.family.clips and bounded)
         self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
-        last = np.inf if self._pair.strict else INFINITE_LOG_BETA
+        last = np.inf if strict else INFINITE_LOG_BETA
         self._betas = np.where(log_betas == np.inf, last, log_betas).tolist()
         if np.isinf(self._betas).all():
             self._marginal = False  # one of the two policies, which needs no normalizer
-
-    @property
-    def beta(self) -> float:
-        """How far the optimized policy may pull away."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(self.log_beta))
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context."""
@@ -146,7 +141,7 @@ class Tethered:
         contexts = self._as_contexts(contexts)
         if self._draws_exactly:
             actions = self._choose(contexts, rng).actions
-            return actions, exact_info(len(actions), 1)
+            return actions, direct_info("exact", len(actions), 0)
         if len(self._betas) == 1:
             return self._draw_at(self._betas[0], contexts, rng)
         which = sample_categorical(self.log_shares[None], length(contexts), rng)
@@ -157,7 +152,7 @@ class Tethered:
             if len(each)
         ]
         actions = policy_calls.concatenate_actions([drawn for drawn, _ in pieces], rows)
-        return actions, _together([info for _, info in pieces])
+        return actions, together(f"spread over {len(pieces)} betas", [info for _, info in pieces])
 
     def decide(self, contexts: Contexts, rng: np.random.Generator) -> Decided:
         """Draw one action per context, with its log-probability; over tables in one pass."""
@@ -169,7 +164,7 @@ class Tethered:
         return Decided(actions, self.log_prob(contexts, actions))
 
     def log_prob(self, contexts: Contexts | None, actions: Actions) -> Floats:
-        """Score each action; exact where `normalizer(contexts).exact`."""
+        """Score each action; exact where `normalizer(contexts)` has no error."""
         actions = plain_column("actions", actions)
         contexts = self._as_contexts(contexts, actions)
         if self._betas == [-np.inf]:  # whatever the optimized policy does
@@ -202,19 +197,6 @@ class Tethered:
     def __repr__(self) -> str:
         spread = f", spread over {len(self._betas)} betas" if len(self._betas) > 1 else ""
         return f"Tethered(beta={self.beta:.6g}, family={self.family.name!r}{spread})"
-
-    def _check_family(self) -> None:
-        """Refuse a family that is served elsewhere, or not by this sampler within these draws."""
-        if isinstance(self.family, PathFamily):
-            raise TypeError(f"family {self.family.name!r} is served by tether.llm.TokenTether")
-        budget = self.family.max_draws
-        if self.sampler != "auto" and not (self.family.clips and budget is None):
-            raise ValueError(f"sampler {self.sampler!r} is for clip, not {self.family.name!r}")
-        if budget is not None and budget > self.max_draws:
-            raise ValueError(
-                f"family {self.family.name!r} makes up to {budget:,} draws per action, more than "
-                f"max_draws = {self.max_draws:,}"
-            )
 
     def _as_contexts(self, contexts: Any, actions: Any = None) -> Any:
         contexts = as_contexts(contexts, actions)
@@ -326,10 +308,3 @@ def _betas_of(found: Calibration | None, log_beta: float) -> tuple[Floats, Float
         return np.array([log_beta]), np.zeros(1)
     log_betas, shares = np.append(-np.inf, chain.log_betas), chain.probabilities
     return log_betas[shares > 0], np.log(shares[shares > 0])
-
-
-def _together(infos: list[SamplingInfo]) -> SamplingInfo:
-    """One record of several batches."""
-    names = ("actions", "draws", "scored", "calls", "draws_safe", "taken_safe", "taken_optimized")
-    sums = {name: sum(getattr(each, name) for each in infos) for name in (*names, "fallbacks")}
-    return SamplingInfo(method=f"spread over {len(infos)} betas", **sums)

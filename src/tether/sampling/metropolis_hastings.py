@@ -26,6 +26,7 @@ from tether.sampling.policy_pair import (
     PolicyPair,
     SamplingInfo,
     ScoredDraws,
+    together,
 )
 from tether.sampling.rejection_sampling import MAX_DRAWS, PROPOSALS_PER_CALL
 
@@ -42,7 +43,7 @@ class Chains:
         self.pair, self.contexts, self.rng, self.envelope = pair, contexts, rng, envelope
         self.count = length(contexts)
         start = pair.propose(envelope.safe_weight, contexts, rng)
-        self.actions, self.from_safe = start.actions, start.from_safe
+        self.actions = start.actions
         self.log_weight = envelope.log_importance_weight(start.log_ratio)
         self.settled = np.zeros(self.count, dtype=np.bool_)
         self.steps, self.scored, self.calls = 0, self.count, 1
@@ -103,13 +104,11 @@ class Chains:
         return draws, log_weight, self.rng.standard_exponential(shape)
 
     def _replace_states(self, chains: Integers, draws: ScoredDraws, rows: Integers) -> None:
-        """Move chains to rows of the draws; arrays of states returned before stay unchanged."""
+        """Move chains to rows of the draws."""
         candidates = policy_calls.concatenate_actions([self.actions, draws.actions[rows]])
         latest = np.arange(self.count)
         latest[chains] = self.count + np.arange(len(chains))
         self.actions = candidates[latest]
-        self.from_safe = self.from_safe.copy()
-        self.from_safe[chains] = draws.from_safe[rows]
 
 
 def metropolis(
@@ -129,23 +128,12 @@ def metropolis(
     The other arguments are those of `accept_reject`; the constant of the envelope decides when a
     chain has settled, and `max_draws` limits its steps.
     """
-    groups = []
+    groups, infos = [], []
     for piece in parts(contexts, batch_size):
         chains = Chains(pair, piece, rng, envelope)
         chains.advance(min(burn_in, max_draws), batch_size)
         chains.settle(max_draws, batch_size)
-        groups.append(chains)
-    actions = policy_calls.concatenate_actions([group.actions for group in groups])
-    scored = sum(group.scored for group in groups)
-    from_safe = sum(int(np.count_nonzero(group.from_safe)) for group in groups)
-    return actions, SamplingInfo(
-        method="metropolis",
-        actions=len(actions),
-        draws=scored,
-        scored=scored,
-        calls=sum(group.calls for group in groups),
-        draws_safe=sum(group.proposed_safe for group in groups),
-        taken_safe=from_safe,
-        taken_optimized=len(actions) - from_safe,
-        safe_weight=envelope.safe_weight if 0 < envelope.safe_weight < 1 else None,
-    )
+        groups.append(chains.actions)
+        counts = chains.scored, chains.scored, chains.calls, chains.proposed_safe
+        infos.append(SamplingInfo("metropolis", chains.count, *counts))
+    return policy_calls.concatenate_actions(groups), together("metropolis", infos)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class DrawLimitError(RuntimeError):
 
 @dataclass(frozen=True)
 class SamplingInfo:
-    """Which policy the actions came from, and how many draws they took.
+    """How many draws the actions took, and of which policy.
 
     Draws are counted up to the accepted one. `scored` counts everything drawn and scored, including
     the surplus of the last batch and of discarded attempts.
@@ -98,13 +99,8 @@ class SamplingInfo:
     """Batches requested from the policies."""
     draws_safe: int
     """Draws proposed by the safe policy; the optimized policy proposed the others."""
-    taken_safe: int
-    """Accepted proposals of the safe policy; 0 for draws from a table."""
-    taken_optimized: int
     fallbacks: int = 0
     """Actions of the safe policy taken because the draw budget was exhausted."""
-    safe_weight: float | None = None
-    """The (last) weight w of the safe policy in a mixture proposal."""
 
     @property
     def acceptance(self) -> float:
@@ -121,11 +117,10 @@ class SamplingInfo:
 
 def direct_info(method: str, actions: int, from_safe: int) -> SamplingInfo:
     """The record of draws that were all accepted."""
-    return SamplingInfo(
-        method, actions, actions, actions, 1, from_safe, from_safe, actions - from_safe
-    )
+    return SamplingInfo(method, actions, actions, actions, 1, from_safe)
 
 
-def exact_info(actions: int, calls: int) -> SamplingInfo:
-    """The record of draws straight from a table, which neither policy proposed."""
-    return SamplingInfo("exact", actions, actions, actions, calls, 0, 0, 0)
+def together(method: str, infos: Sequence[SamplingInfo]) -> SamplingInfo:
+    """One record of several batches."""
+    names = [each.name for each in fields(SamplingInfo) if each.name != "method"]
+    return SamplingInfo(method, *(sum(getattr(i, name) for i in infos) for name in names))

@@ -71,7 +71,6 @@ def accept_reject(
         sampler = _Sampler(pair, contexts, rng, tight, budget, max_draws, batch_size)
         sampler.scored, sampler.calls = before.scored, before.calls
         actions = sampler.run()
-    weight = sampler.envelope.safe_weight
     return actions, SamplingInfo(
         method=method,
         actions=len(actions),
@@ -79,10 +78,7 @@ def accept_reject(
         scored=sampler.scored,
         calls=sampler.calls,
         draws_safe=sampler.drawn[0],
-        taken_safe=sampler.accepted[0],
-        taken_optimized=sampler.accepted[1],
         fallbacks=sampler.fallbacks,
-        safe_weight=weight if sampler.envelope.adaptive or 0 < weight < 1 else None,
     )
 
 

@@ -86,7 +86,7 @@ def _tethered_state(policy: Tethered) -> dict[str, Any]:
     return {
         **{name: getattr(policy, name) for name in names},
         "optimized": optimized.policies[0] if policy.blend else optimized,
-        "beta": policy.log_beta if policy.calibration is None else policy.calibration,
+        "beta": policy.beta if policy.calibration is None else policy.calibration,
         "normalizer": policy.remembered,
     }
 
@@ -94,16 +94,8 @@ def _tethered_state(policy: Tethered) -> dict[str, Any]:
 def _tethered(
     safe: Any, optimized: Any, beta: Any, normalizer: Normalizer | None, **options: Any
 ) -> Tethered:
-    """The policy of a calibration, or at a log beta: beta itself may overflow."""
     with told_elsewhere():
-        calibrated = isinstance(beta, Calibration)
-        policy = Tethered(safe, optimized, beta if calibrated else 1.0, **options)
-    if not calibrated:
-        limits = (-np.inf, np.inf)
-        policy.log_beta = validate.number(
-            "log_beta", beta, above=limits[0], below=limits[1], including=limits
-        )
-        policy.serve_at(np.array([policy.log_beta]), np.zeros(1))
+        policy = Tethered(safe, optimized, beta, **options)
     policy.remembered = normalizer
     return policy
 
@@ -214,7 +206,7 @@ def _load_own(permissions: Permissions, path: str, saved: dict[str, Any]) -> Any
 
 OWN = Kind("own", _own_state, _load_own, asks=True)
 MODULE = Kind("module", models.module_state, models.load_module, asks=True)
-MADE = Kind("made", lambda value: dict(vars(recipe_of(value))), models.made_again, asks=True)
+MADE = Kind("made", lambda value: dict(recipe_of(value) or {}), models.made_again, asks=True)
 MODEL = Kind("model", models.sklearn_state, models.load_sklearn, asks=True)
 METHOD = Kind("method", _method_state, _load_method)
 PARTIAL = Kind(

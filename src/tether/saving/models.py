@@ -8,7 +8,7 @@ import zipfile
 from typing import Any
 
 from tether._core.extras import require
-from tether.policies.functions import Recipe, recipe_of, remember
+from tether.policies.functions import recipe_of, remember
 from tether.saving.archive import array_from_bytes, stored_zip
 from tether.saving.objects import CannotSaveError, Member, Permissions
 
@@ -95,7 +95,7 @@ def find_function(permissions: Permissions, path: str) -> Any:
 def made_again(permissions: Permissions, path: str, arguments: dict[str, Any]) -> Any:
     """Make an object again as `policy_from` made it, and remember this."""
     made = find_function(permissions, path)(**arguments)
-    remember(made, Recipe(path, arguments))
+    remember(made, path, arguments)
     return made
 
 
@@ -111,8 +111,7 @@ def module_state(module: Any) -> dict[str, Any]:
     tensors = {**dict(module.named_buffers()), **module.state_dict()}
     copies = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     return {
-        "path": recipe.path,
-        "arguments": recipe.arguments,
+        **recipe,
         "weights": Member(_safetensors().save(copies), "safetensors"),
         "training": [name for name, each in module.named_modules() if each.training],
     }
