@@ -10,7 +10,7 @@ import numpy as np
 import tether
 from tether._core import files, progress, validate
 from tether._core.arrays import Booleans, Floats
-from tether._core.words import counted
+from tether._core.words import Description, counted
 from tether.cli.tables import ANY_FILE, open_dataset, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -193,17 +193,12 @@ def _show_filtered(
         content |= {"promise": found.promise, "refused_groups": list(found.refused_groups)}
         content["warnings"] = doubts
         return show(content, as_json=True)
-    by, promise = f"score >= {found.threshold:.6g}", found.statement
+    facts = [("threshold", f"{found.threshold:.6g}"), ("promise", found.statement)]
     if found.groups:
-        served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
-        by = f"one threshold for each of {counted(len(served), 'group')}"
-        promise = "; ".join(f"{name} at most {promise:.4g}" for name, promise in served)
-        promise = f"expected {found.loss} within each group: {promise}"
+        facts = [(each, part.statement) for each, part in found.groups.items() if part.useful]
     there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
-    print_line(f"kept {count:,} of {counted(len(kept), 'claim')} ({share:.1%}{there}): {by}")
-    print_line(f"  promise   {promise}")
-    for doubt in doubts:
-        print_line(f"  ! {doubt}")
+    told = f"kept {count:,} of {counted(len(kept), 'claim')} ({share:.1%}{there})"
+    print_line(Description(told, facts=tuple(facts), warnings=tuple(doubts)).text())
     print_line(f"  saved in {out}")
 
 
