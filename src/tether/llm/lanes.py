@@ -30,7 +30,6 @@ from tether.llm.adapters import (
     check_unchanged,
     check_usable,
     evaluating,
-    unwrapped,
     use_adapter,
 )
 from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
@@ -81,7 +80,7 @@ class LocalModel:
             options["logits_to_keep"] = columns
         if cache is not None:
             options["past_key_values"] = cache
-        use_adapter(unwrapped(self.model), self.adapter)
+        use_adapter(self.model, self.adapter)
         output = self.model(input_ids=tokens, attention_mask=mask, **options)
         made = getattr(output, "past_key_values", None)
         if keep_cache:
@@ -110,11 +109,11 @@ class LocalModel:
         with _locks_guard:
             lock = _locks.setdefault(base_model(self.model), RLock())
         with lock:
-            model = check_usable(self.model, self.adapter)
+            check_usable(self.model, self.adapter)
             if verify:
                 self.check_unchanged()
             no_autocast = torch.autocast(self.model.device.type, enabled=False)
-            with evaluating(model), torch.inference_mode(), no_autocast:
+            with evaluating(self.model), torch.inference_mode(), no_autocast:
                 yield
 
 
@@ -280,6 +279,8 @@ def check_causal_model(model: Any) -> int:
             f"model must be a loaded causal language model of transformers, a decoder with a head, "
             f"got {model!r:.80}"
         )
+    if any(hasattr(each, "_orig_mod") for each in (model, inner)):
+        raise TypeError("model is wrapped by torch.compile: compile it in place, model.compile()")
     return int(head.weight.shape[0])
 
 
