@@ -96,6 +96,7 @@ def test_a_policy_is_its_weights():
             use()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 def test_arguments_models_and_adapters_that_would_be_scored_wrongly_are_refused():
     wrong = {"temperature": 0.0, "max_new_tokens": 0, "batch_tokens": 1.5, "eos_token_id": 999}
     for argument, value in wrong.items():
