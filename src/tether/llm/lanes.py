@@ -61,10 +61,6 @@ class LocalModel:
         """Refuse a model whose weights changed."""
         check_unchanged(self.model, self.adapter, self.weights)
 
-    def log_softmax(self, logits: Any) -> Any:
-        """Log-probabilities of the next token, in single precision whatever the weights are."""
-        return torch.log_softmax(logits.float() / self.temperature, dim=-1)
-
     def forward(
         self, tokens: Any, mask: Any, columns: int, cache: Any = None, *, keep_cache: bool = False
     ) -> tuple[Any, Any]:
@@ -144,7 +140,8 @@ class Lanes:
         def tables(column: int, rows: Any) -> Tables:  # one at a time: all would be large
             of_each = zip(self.models, (logits for logits, _ in made), strict=True)
             here = ((model, logits[rows.to(logits.device), column]) for model, logits in of_each)
-            return [model.log_softmax(each).to(self.device) for model, each in here]
+            single = ((each.float() / model.temperature) for model, each in here)
+            return [torch.log_softmax(each, dim=-1).to(self.device) for each in single]
 
         return tables, [cache for _, cache in made]
 
