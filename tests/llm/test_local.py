@@ -56,8 +56,9 @@ def test_all_completions_sum_to_one_and_are_drawn_as_they_are_scored():
     assert chi_square(place.argmax(axis=1), np.exp(scores)) > 1e-3
 
 
-def test_one_set_of_weights_makes_several_policies_and_is_restored():
-    model = tiny_models.with_adapters(tiny_models.llama(), "short", "long", dropout=0.5)
+@pytest.mark.parametrize("options", [{}, {"use_dora": True}])
+def test_one_set_of_weights_makes_several_policies_and_is_restored(options):
+    model = tiny_models.with_adapters(tiny_models.llama(), "short", "long", dropout=0.5, **options)
     plain = tiny_models.policy(tiny_models.llama(), max_new_tokens=6)
     safe, short, long = policies(model, None, "short", "long")
     model.set_adapter("short")
