@@ -109,10 +109,8 @@ def _loss(loss: str, level: float, most_claims: int | None) -> str | FalseAmongS
     """The loss, made with the level and the number of claims where it is about what is shown."""
     validate.choice("--loss", loss, LOSSES)
     if (loss == FALSE_AMONG_SHOWN) != (most_claims is not None):
-        raise ValueError(
-            f"--most-claims, the largest number of claims of an item, goes with --loss "
-            f"{FALSE_AMONG_SHOWN}: got --loss {loss} and --most-claims {most_claims}"
-        )
+        given = f"got --loss {loss} and --most-claims {most_claims}"
+        raise ValueError(f"--most-claims goes with --loss {FALSE_AMONG_SHOWN}: {given}")
     return loss if most_claims is None else FalseAmongShown(level, most_claims)
 
 
