@@ -96,22 +96,6 @@ class LocalModel:
                 f"are supported; recurrent models are not"
             )
 
-    @contextmanager
-    def running(self, *, verify: bool = True) -> Iterator[None]:
-        """Run the model without gradients and dropout, one caller at a time; then restore it.
-
-        A model whose weights changed is refused.
-        """
-        with _locks_guard:
-            lock = _locks.setdefault(base_model(self.model), RLock())
-        with lock:
-            check_usable(self.model, self.adapter)
-            if verify:
-                self.check_unchanged()
-            no_autocast = torch.autocast(self.model.device.type, enabled=False)
-            with evaluating(self.model), torch.inference_mode(), no_autocast:
-                yield
-
 
 class Lanes:
     """Policies whose next tokens are wanted after the same prefixes."""
@@ -122,10 +106,21 @@ class Lanes:
 
     @contextmanager
     def running(self, *, verify: bool = True) -> Iterator[None]:
-        """Run all models as `LocalModel.running` runs one; always locked in the same order."""
+        """Run the models without gradients and dropout, one caller at a time; then restore them.
+
+        Models whose weights changed are refused. They are always locked in the same order.
+        """
         with ExitStack() as stack:
             for each in sorted(self.models, key=lambda each: id(base_model(each.model))):
-                stack.enter_context(each.running(verify=verify))
+                with _locks_guard:
+                    lock = _locks.setdefault(base_model(each.model), RLock())
+                stack.enter_context(lock)
+                check_usable(each.model, each.adapter)
+                if verify:
+                    each.check_unchanged()
+                stack.enter_context(evaluating(each.model))
+                stack.enter_context(torch.inference_mode())
+                stack.enter_context(torch.autocast(each.model.device.type, enabled=False))
             yield
 
     def forward(
