@@ -56,8 +56,9 @@ def test_all_completions_sum_to_one_and_are_drawn_as_they_are_scored():
     assert chi_square(place.argmax(axis=1), np.exp(scores)) > 1e-3
 
 
-def test_one_set_of_weights_makes_several_policies_and_is_restored():
-    model = tiny_models.with_adapters(tiny_models.llama(), "short", "long", dropout=0.5)
+@pytest.mark.parametrize("options", [{}, {"use_dora": True}])
+def test_one_set_of_weights_makes_several_policies_and_is_restored(options):
+    model = tiny_models.with_adapters(tiny_models.llama(), "short", "long", dropout=0.5, **options)
     plain = tiny_models.policy(tiny_models.llama(), max_new_tokens=6)
     safe, short, long = policies(model, None, "short", "long")
     model.set_adapter("short")
@@ -96,6 +97,7 @@ def test_a_policy_is_its_weights():
             use()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 def test_arguments_models_and_adapters_that_would_be_scored_wrongly_are_refused():
     wrong = {"temperature": 0.0, "max_new_tokens": 0, "batch_tokens": 1.5, "eos_token_id": 999}
     for argument, value in wrong.items():
@@ -105,8 +107,9 @@ def test_arguments_models_and_adapters_that_would_be_scored_wrongly_are_refused(
     policy = CausalPolicy(recurrent, None, eos_token_id=0, max_new_tokens=2)
     with pytest.raises(TypeError, match="recurrent"):
         policy.sample([[3, 4]], np.random.default_rng(0))
-    with pytest.raises(TypeError, match="model must be"):
-        CausalPolicy("gpt2", None)
+    for model in ("gpt2", torch.compile(tiny_models.llama())):
+        with pytest.raises(TypeError, match=r"model (must|is)"):
+            CausalPolicy(model, None)
     model = tiny_models.with_adapters(tiny_models.llama(), "tuned")
     with pytest.raises(ValueError, match="adapter must be one of"):
         tiny_models.policy(model, "other")

@@ -106,37 +106,32 @@ def test_what_cannot_be_helped_is_an_error(server, models):
         assert len(remote_policy(closed, api_key=" secret-key\n").sample(PROMPTS, RNG(0))) == 4
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda each: each.update(token_ids=None),
-        lambda each: each.update(token_ids=["7"]),
-        lambda each: each.update(index=5),
-        lambda each: each.update(finish_reason="abort"),
-        lambda each: each.update(prompt_token_ids=[1, 2]),
-        lambda each: each.update(token_ids=[9], finish_reason="stop"),
-        lambda each: each["logprobs"].update(token_logprobs=[3.0] * len(each["token_ids"])),
-    ],
+WRONG_DRAWS = (
+    lambda each: each.update(token_ids=None),
+    lambda each: each.update(token_ids=["7"]),
+    lambda each: each.update(index=5),
+    lambda each: each.update(finish_reason="abort"),
+    lambda each: each.update(prompt_token_ids=[1, 2]),
+    lambda each: each.update(token_ids=[9], finish_reason="stop"),
+    lambda each: each["logprobs"].update(token_logprobs=[3.0] * len(each["token_ids"])),
 )
+WRONG_SCORES = (
+    lambda each: each.update(prompt_logprobs=None),
+    lambda each: each["prompt_logprobs"].pop(),
+    lambda each: each["prompt_logprobs"].__setitem__(2, {"999": {"logprob": -1.0}}),
+    lambda each: each["prompt_logprobs"][2].update({"9": {"logprob": "-1"}}),
+)
+
+
+@pytest.mark.parametrize("change", WRONG_DRAWS + WRONG_SCORES)
 def test_a_response_about_other_tokens_is_an_error(server, change):
+    policy = remote_policy(server)
     server.faults = [lambda answer: change(answer["choices"][0])]
+    asked = PROMPTS[:1], RNG(0)
+    if change in WRONG_SCORES:
+        asked = [[5, 7]], [[9, 0, -1, -1, -1]]
     with pytest.raises(ValueError, match="server"):
-        remote_policy(server).sample(PROMPTS[:1], RNG(0))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda each: each.update(prompt_logprobs=None),
-        lambda each: each["prompt_logprobs"].pop(),
-        lambda each: each["prompt_logprobs"].__setitem__(2, {"999": {"logprob": -1.0}}),
-        lambda each: each["prompt_logprobs"][2].update({"9": {"logprob": "-1"}}),
-    ],
-)
-def test_scores_of_other_tokens_are_an_error(server, change):
-    server.faults = [lambda answer: change(answer["choices"][0])]
-    with pytest.raises(ValueError, match="server"):
-        remote_policy(server).log_prob([[5, 7]], [[9, 0, -1, -1, -1]])
+        (policy.sample if change in WRONG_DRAWS else policy.log_prob)(*asked)
 
 
 def test_another_model_under_the_same_name_is_noticed(server, models):

@@ -86,7 +86,7 @@ def rows_needed(found: tether.Calibration, log: tether.Log, proposals: Any) -> s
 
 
 PLAN: Options = {name: TARGET[name] for name in ("promise", "alpha", "confidence")} | {
-    "safe_risk": (float | None, None, "The safe policy's expected loss, without a log."),
+    "safe_risk": (float | None, None, "The safe policy's expected loss. (default: the log's)"),
     "bound": (float, 1.0, "The largest possible loss."),
     "optimized_risk": (float | None, None, "The optimized policy's. (default: twice the promise)"),
     "log_ratio_spread": (float, 1.0, "Standard deviation of the log ratios, without a log."),
@@ -101,7 +101,7 @@ def plan(
     columns: Any,
     given: Any,
     log: Annotated[
-        str | None, argument("A log like the next one, as for `tether calibrate`.")
+        str | None, argument("A log like the next one, read as by `tether calibrate`.")
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

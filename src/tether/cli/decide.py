@@ -28,7 +28,7 @@ DECIDE: Options = TARGET | {
     "context": (list[str] | None, None, "A column that either policy looks at; repeat."),
     "actions": (list[str] | None, None, "All actions, in the order of probabilities; repeat."),
     "propensity": (str | None, None, "The column of probabilities of the actions taken."),
-    "new": (str, "", "The new policy: module:name of a function, model or policy."),
+    "new": (str, "", "Required: module:name of a function, model or policy."),
     "old": (str | None, None, "The old policy in the same form; else from --propensity."),
     "reward": (str | None, None, "The column of rewards: what each action brought."),
     "cost": (str | None, None, "The column of what each action cost besides the losses."),

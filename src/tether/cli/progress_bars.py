@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -35,36 +35,30 @@ def progress_bars() -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    bars = Progress(
+    bars = _Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
         redirect_stdout=sys.stdout.isatty(),  # what is printed meanwhile stands above the bars
     )
     try:
-        with progress.reported_to(_Bars(bars)):
+        with progress.reported_to(bars):
             yield
     finally:
         bars.stop()
 
 
-class _Bars:
+class _Bars(Progress):
     """A bar for every step that has not ended; without any, nothing is drawn."""
 
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-
     def begin(self, description: str, total: float | None) -> TaskID:
-        self._bars.start()
-        return self._bars.add_task(visible(description), total=total)
-
-    def advance(self, step: TaskID, amount: float) -> None:
-        self._bars.advance(step, amount)
+        self.start()
+        return self.add_task(visible(description), total=total)
 
     def end(self, step: TaskID) -> None:
-        self._bars.remove_task(step)
-        if not self._bars.tasks:
-            self._bars.stop()
+        self.remove_task(step)
+        if not self.tasks:
+            self.stop()

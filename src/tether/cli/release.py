@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from tether._core.words import read_duration
-from tether.cli.runs import ACT, SECONDS_TO_WAIT
+from tether.cli.runs import ACT, SECONDS_TO_WAIT, told
 from tether.cli.tables import open_dataset
 from tether.cli.terminal import (
     ALARM_STANDS,
@@ -25,6 +25,7 @@ from tether.cli.terminal import (
     StoreName,
     argument,
     command,
+    named,
     named_numbers,
     number,
     print_line,
@@ -214,14 +215,8 @@ def _guardrails(given: list[str]) -> dict[str, Any]:
     from tether.runs import Guardrail, relative
 
     found: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.rpartition("=")
+    for name, value in named("--guardrail", given).items():
         tolerated, _, bound = value.partition(":")
-        if not (name and equals) or name in found:
-            raise ValueError(
-                f"--guardrail must be NAME=TOLERATED, NAME=TOLERATED:BOUND, NAME=+0.01 or "
-                f"NAME=+10%, each name once, got {text!r:.80}"
-            )
         most = number("--guardrail", bound or "1")
         if not tolerated.startswith("+"):
             found[name] = Guardrail(number("--guardrail", tolerated), bound=most)
@@ -267,8 +262,7 @@ def _show_step(release: Any, *, as_json: bool) -> int:
     history = release.history()
     found = document(history, last=1)
     state, step = found["state"], found["units"][-1]
-    told = f"{state['sentence']} {state['details']}".rstrip()
-    show(step, as_json=as_json, text=f"{told}\n{found['promise']['sentence']}")
+    show(step, as_json=as_json, text=told(found))
     if state["kind"] == "alarm":
         return ALARM_STANDS
     if state["kind"] == "safe" and history.units[-1].note != COLLECTING:

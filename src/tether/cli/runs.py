@@ -81,9 +81,13 @@ def _acting(store: str, given: dict[str, Any]) -> Iterator[Any]:
     with open_run(store, given.pop("signing_key")) as run:
         yield run
         found = document(run.history())
-    state = found["state"]
-    print_line(f"{state['heading']}. {state['sentence']} {state['details']}".rstrip())
-    print_line(found["promise"]["sentence"])
+    print_line(f"{found['state']['heading']}. {told(found)}")
+
+
+def told(found: dict[str, Any]) -> str:
+    """The present state in a document, and what is promised."""
+    state = f"{found['state']['sentence']} {found['state']['details']}".rstrip()
+    return f"{state}\n{found['promise']['sentence']}"
 
 
 @command(given=ACT)

@@ -34,7 +34,7 @@ LOG_OPTIONS: Options = {
     "loss": (list[str], ["loss"], "The column of losses; repeat for several."),
     "log_safe": (str, "log_safe", "The column of log-probabilities under the safe policy."),
     "log_optimized": (str, "log_optimized", "The column of those under the optimized policy."),
-    "context": (list[str] | None, None, "The column of contexts, known before an action; repeat."),
+    "context": (list[str] | None, None, "A column known before an action; repeat for several."),
     "no_context": (bool, False, "Neither policy depends on a context."),
     "log_mix": (str | None, None, "The column of log-densities of the mixture that logged."),
     "safe_share": (float | None, None, "The share of rows produced by the safe policy."),

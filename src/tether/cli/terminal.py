@@ -160,6 +160,8 @@ def _errors_reported(name: str) -> Iterator[None]:
         raise typer.Exit(READER_LEFT) from None
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         message = str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            message = f"{error.filename}: {error.strerror}"
         if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
             message = how_to_install(f"tether {name}", error) or message
         print_note("error:", "bold red", message)
@@ -233,13 +235,18 @@ def numbers(option: str, texts: list[str]) -> float | dict[str, float]:
 
 
 def named_numbers(option: str, texts: list[str]) -> dict[str, float]:
+    """The numbers of an option that is given as NAME=VALUE, by name."""
+    return {name: number(option, value) for name, value in named(option, texts).items()}
+
+
+def named(option: str, texts: list[str]) -> dict[str, str]:
     """The values of an option that is given as NAME=VALUE, by name."""
-    found: dict[str, float] = {}
+    found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not (name and equals) or name in found:
             raise ValueError(f"{option} must be NAME=VALUE, each name once, got {text!r:.80}")
-        found[name] = number(option, value)
+        found[name] = value
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tether
 from tether._core import files, progress, validate
 from tether._core.arrays import Booleans, Floats
-from tether._core.words import counted
+from tether._core.words import Description, counted
 from tether.cli.tables import ANY_FILE, open_dataset, read_columns
 from tether.cli.terminal import (
     NOTHING_PASSES,
@@ -109,10 +109,8 @@ def _loss(loss: str, level: float, most_claims: int | None) -> str | FalseAmongS
     """The loss, made with the level and the number of claims where it is about what is shown."""
     validate.choice("--loss", loss, LOSSES)
     if (loss == FALSE_AMONG_SHOWN) != (most_claims is not None):
-        raise ValueError(
-            f"--most-claims, the largest number of claims of an item, goes with --loss "
-            f"{FALSE_AMONG_SHOWN}: got --loss {loss} and --most-claims {most_claims}"
-        )
+        given = f"got --loss {loss} and --most-claims {most_claims}"
+        raise ValueError(f"--most-claims goes with --loss {FALSE_AMONG_SHOWN}: {given}")
     return loss if most_claims is None else FalseAmongShown(level, most_claims)
 
 
@@ -193,17 +191,12 @@ def _show_filtered(
         content |= {"promise": found.promise, "refused_groups": list(found.refused_groups)}
         content["warnings"] = doubts
         return show(content, as_json=True)
-    by, promise = f"score >= {found.threshold:.6g}", found.statement
+    facts = [("threshold", f"{found.threshold:.6g}"), ("promise", found.statement)]
     if found.groups:
-        served = [(name, part.promise) for name, part in found.groups.items() if part.useful]
-        by = f"one threshold for each of {counted(len(served), 'group')}"
-        promise = "; ".join(f"{name} at most {promise:.4g}" for name, promise in served)
-        promise = f"expected {found.loss} within each group: {promise}"
+        facts = [(each, part.statement) for each, part in found.groups.items() if part.useful]
     there = "" if found.kept is None else f" here, {found.kept.share:.1%} in the calibration"
-    print_line(f"kept {count:,} of {counted(len(kept), 'claim')} ({share:.1%}{there}): {by}")
-    print_line(f"  promise   {promise}")
-    for doubt in doubts:
-        print_line(f"  ! {doubt}")
+    told = f"kept {count:,} of {counted(len(kept), 'claim')} ({share:.1%}{there})"
+    print_line(Description(told, facts=tuple(facts), warnings=tuple(doubts)).text())
     print_line(f"  saved in {out}")
 
 

@@ -22,22 +22,14 @@ BYTES_PER_WORD, WORDS_PER_BLOCK = 8, 32
 """What is added up as one integer, and how many of them share a weight in the sum."""
 
 
-def unwrapped(model: Any) -> Any:
-    """The model inside the wrapper of `torch.compile`, if there is one."""
-    while (inner := model._modules.get("_orig_mod")) is not None:
-        model = inner
-    return model
-
-
 def is_peft(model: Any) -> bool:
     """Whether a model is a `PeftModel`."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
 
 def base_model(model: Any) -> Any:
-    """The model of `transformers` inside all wrappers."""
-    model = unwrapped(model)
-    return unwrapped(model.get_base_model()) if is_peft(model) else model
+    """The model of `transformers` itself."""
+    return model.get_base_model() if is_peft(model) else model
 
 
 def adapter_layers(model: Any) -> list[Any]:
@@ -47,7 +39,7 @@ def adapter_layers(model: Any) -> list[Any]:
 
 def check_adapter(model: Any, adapter: str | None) -> str | None:
     """The name of an adapter that the model has, or None where the plain base model is usable."""
-    model = check_usable(model, None)
+    check_usable(model, None)
     configs = model.peft_config if is_peft(model) else {}
     if adapter is not None and adapter not in configs:
         hint = "" if configs else ": pass a PeftModel"
@@ -71,9 +63,8 @@ def check_adapter(model: Any, adapter: str | None) -> str | None:
     return adapter
 
 
-def check_usable(model: Any, adapter: str | None) -> Any:
-    """The plain model; refused if its layers would not use the adapter even if switched on."""
-    model = unwrapped(model)
+def check_usable(model: Any, adapter: str | None) -> None:
+    """Refuse a model whose layers would not use the adapter even if it is switched on."""
     layers = adapter_layers(model)
     if layers and not is_peft(model):
         raise ValueError(
@@ -89,7 +80,6 @@ def check_usable(model: Any, adapter: str | None) -> Any:
         )
     if adapter is not None and any(layer.disable_adapters for layer in layers):
         raise ValueError("the model's adapters are disabled: call enable_adapter_layers first")
-    return model
 
 
 @contextmanager

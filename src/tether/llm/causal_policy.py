@@ -126,7 +126,7 @@ class CausalPolicy(LocalPolicy):
     Parameters
     ----------
     model : torch.nn.Module
-        A loaded causal language model, a `PeftModel` around one, or either of them compiled.
+        A loaded causal language model, or a `PeftModel` around one.
     tokenizer : Tokenizer or None
         The tokenizer of the model; None if prompts are token ids and texts are not needed.
     adapter : str or None, optional
@@ -203,7 +203,9 @@ def load_policies(
 ) -> tuple[CausalPolicy, CausalPolicy]:
     """Both policies from local folders; an adapter shares the safe model's weights."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     for name, folder in (("--safe", safe), ("--optimized", optimized)):
         check_folder(name, folder)
     words = load_tokenizer("--tokenizer", tokenizer or safe)

@@ -235,11 +235,8 @@ class ChatPolicy:
             expected = "what tether.llm.chat_context makes of requests, one for each answer"
             raise TypeError(f"contexts must be {expected}, got {contexts!r:.80}")
         texts = np.asarray(checked).tolist()
-        drawn, self.max_n = draw_by_requests(
-            self.client, texts, self.max_n, self._request, _read_choices, "drawing answers"
-        )
         actions = np.empty(len(texts), dtype=object)
-        actions[:] = drawn
+        actions[:] = draw_by_requests(self, texts, self._request, _read_choices, "drawing answers")
         return actions
 
     def __repr__(self) -> str:

@@ -212,17 +212,16 @@ def answering(ending: Event) -> Iterator[Counter[str]]:
 
 
 def draw_by_requests(
-    client: Client,
+    policy: Any,
     contexts: Sequence[Context],
-    most: int | None,
     body: Callable[[Context, int], Request],
     read: Callable[[Context, dict[str, Any], int], list[Any]],
     doing: str,
-) -> tuple[list[Any], int | None]:
-    """One draw per context; equal contexts share requests for at most `most` answers.
+) -> list[Any]:
+    """One draw per context; equal contexts share requests for at most `policy.max_n` answers.
 
-    A server that returns one answer where several were asked for is asked for the others one by
-    one; how many to ask for from now on is returned as well.
+    A server that returns one answer where several were asked for is asked for the others, and for
+    all later ones, one by one.
     """
     missing: dict[Context, list[int]] = {}
     for place, context in enumerate(contexts):
@@ -230,13 +229,13 @@ def draw_by_requests(
     drawn: dict[int, Any] = {}
     while missing:
         parts = [
-            (context, places[start : start + (most or len(places))])
+            (context, places[start : start + (policy.max_n or len(places))])
             for context, places in missing.items()
-            for start in range(0, len(places), most or len(places))
+            for start in range(0, len(places), policy.max_n or len(places))
         ]
         requests = [body(context, len(places)) for context, places in parts]
         missing = {}
-        answers = client.post_all(requests, doing=doing)
+        answers = policy.client.post_all(requests, doing=doing)
         for (context, places), answer in zip(parts, answers, strict=True):
             stated = answer.get("choices")
             count = 1 if isinstance(stated, list) and len(stated) == 1 else len(places)
@@ -244,9 +243,9 @@ def draw_by_requests(
             drawn |= zip(places, found, strict=False)
             _count(len(found), answer.get("usage"))
             if len(found) < len(places):
-                most = 1
+                policy.max_n = 1
                 missing.setdefault(context, []).extend(places[len(found) :])
-    return [drawn[place] for place in range(len(contexts))], most
+    return [drawn[place] for place in range(len(contexts))]
 
 
 def _count(draws: int, stated: Any) -> None:

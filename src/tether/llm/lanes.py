@@ -30,7 +30,6 @@ from tether.llm.adapters import (
     check_unchanged,
     check_usable,
     evaluating,
-    unwrapped,
     use_adapter,
 )
 from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
@@ -62,10 +61,6 @@ class LocalModel:
         """Refuse a model whose weights changed."""
         check_unchanged(self.model, self.adapter, self.weights)
 
-    def log_softmax(self, logits: Any) -> Any:
-        """Log-probabilities of the next token, in single precision whatever the weights are."""
-        return torch.log_softmax(logits.float() / self.temperature, dim=-1)
-
     def forward(
         self, tokens: Any, mask: Any, columns: int, cache: Any = None, *, keep_cache: bool = False
     ) -> tuple[Any, Any]:
@@ -81,7 +76,7 @@ class LocalModel:
             options["logits_to_keep"] = columns
         if cache is not None:
             options["past_key_values"] = cache
-        use_adapter(unwrapped(self.model), self.adapter)
+        use_adapter(self.model, self.adapter)
         output = self.model(input_ids=tokens, attention_mask=mask, **options)
         made = getattr(output, "past_key_values", None)
         if keep_cache:
@@ -101,22 +96,6 @@ class LocalModel:
                 f"are supported; recurrent models are not"
             )
 
-    @contextmanager
-    def running(self, *, verify: bool = True) -> Iterator[None]:
-        """Run the model without gradients and dropout, one caller at a time; then restore it.
-
-        A model whose weights changed is refused.
-        """
-        with _locks_guard:
-            lock = _locks.setdefault(base_model(self.model), RLock())
-        with lock:
-            model = check_usable(self.model, self.adapter)
-            if verify:
-                self.check_unchanged()
-            no_autocast = torch.autocast(self.model.device.type, enabled=False)
-            with evaluating(model), torch.inference_mode(), no_autocast:
-                yield
-
 
 class Lanes:
     """Policies whose next tokens are wanted after the same prefixes."""
@@ -127,10 +106,21 @@ class Lanes:
 
     @contextmanager
     def running(self, *, verify: bool = True) -> Iterator[None]:
-        """Run all models as `LocalModel.running` runs one; always locked in the same order."""
+        """Run the models without gradients and dropout, one caller at a time; then restore them.
+
+        Models whose weights changed are refused. They are always locked in the same order.
+        """
         with ExitStack() as stack:
             for each in sorted(self.models, key=lambda each: id(base_model(each.model))):
-                stack.enter_context(each.running(verify=verify))
+                with _locks_guard:
+                    lock = _locks.setdefault(base_model(each.model), RLock())
+                stack.enter_context(lock)
+                check_usable(each.model, each.adapter)
+                if verify:
+                    each.check_unchanged()
+                stack.enter_context(evaluating(each.model))
+                stack.enter_context(torch.inference_mode())
+                stack.enter_context(torch.autocast(each.model.device.type, enabled=False))
             yield
 
     def forward(
@@ -145,7 +135,8 @@ class Lanes:
         def tables(column: int, rows: Any) -> Tables:  # one at a time: all would be large
             of_each = zip(self.models, (logits for logits, _ in made), strict=True)
             here = ((model, logits[rows.to(logits.device), column]) for model, logits in of_each)
-            return [model.log_softmax(each).to(self.device) for model, each in here]
+            single = ((each.float() / model.temperature) for model, each in here)
+            return [torch.log_softmax(each, dim=-1).to(self.device) for each in single]
 
         return tables, [cache for _, cache in made]
 
@@ -280,6 +271,8 @@ def check_causal_model(model: Any) -> int:
             f"model must be a loaded causal language model of transformers, a decoder with a head, "
             f"got {model!r:.80}"
         )
+    if any(hasattr(each, "_orig_mod") for each in (model, inner)):
+        raise TypeError("model is wrapped by torch.compile: compile it in place, model.compile()")
     return int(head.weight.shape[0])
 
 

@@ -201,9 +201,7 @@ class OpenAIPolicy(CompletionPolicy):
             choices = _read_choices(answer, count)
             return [(self._read_tokens(each, prompt), _stated_log_prob(each)) for each in choices]
 
-        doing = f"drawing from {self.model!r}"
-        drawn, most = draw_by_requests(self.client, prompts, self.max_n, body, read, doing)
-        self.max_n = most or self.max_n
+        drawn = draw_by_requests(self, prompts, body, read, f"drawing from {self.model!r}")
         rows, scores = [row for row, _ in drawn], np.array([score for _, score in drawn])
         return pad_rows(rows, self.max_new_tokens), scores
 

@@ -95,12 +95,11 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     >>> found.names, found.to_frame()["threshold"]
     (('CRC, alpha 0.15', 'soft chain, promise 0.15'), array([1., 1.]))
     """
-    is_single = isinstance(results, Calibration | Selection) or not isinstance(results, Iterable)
     listed = results.values() if isinstance(results, Mapping) else results
-    found: tuple[Result, ...] = () if is_single else tuple(listed)
-    if not found and not is_single:
+    found = tuple(listed) if isinstance(listed, Iterable) else None
+    if found == ():
         raise ValueError("results is empty: at least one calibration or selection is needed")
-    if {type(each) for each in found} not in ({Calibration}, {Selection}):
+    if found is None or {type(each) for each in found} not in ({Calibration}, {Selection}):
         kinds = sorted({type(each).__name__ for each in found or (results,)})
         expected = "a list or a mapping of calibrations, or of selections"
         raise TypeError(f"results must be {expected}, got {', '.join(kinds)}")

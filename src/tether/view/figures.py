@@ -88,7 +88,10 @@ def _draw_risk(found: Calibration, axes: Axes) -> None:
         served = np.where(loss.log_betas <= found.log_beta, risks, np.nan)
         label = label if several else "calibrated risk"
         axes.plot(loss.log_betas, served, color=color, linewidth=2.2, label=label)
-    _set_ratio_axis(axes, min(ends) - 0.4, max(ends) + 0.4)
+    low, high = min(ends) - 0.4, max(ends) + 0.4
+    ticks = {place: text for place, text in beta_ticks(low, high).items() if low <= place <= high}
+    axes.set_xlim(low, high)
+    axes.set_xticks(list(ticks), list(ticks.values()))
     unit = binding.alpha if several else 1.0
     label = "asked for" if several else _asked(found.rule, binding.alpha)
     axes.axhline(binding.alpha / unit, label=label, **_asked_style())
@@ -187,14 +190,6 @@ def _asked(rule: str, value: float) -> str:
 
 def _asked_style() -> dict[str, Any]:
     return {"color": rcParams["text.color"], "linewidth": 1.2, "linestyle": "--"}
-
-
-def _set_ratio_axis(axes: Axes, low: float, high: float) -> None:
-    """An x axis of logs, from low to high, with ticks at round values of beta or ratios."""
-    ticks = beta_ticks(low, high)
-    axes.set_xlim(low, high)
-    inside = {place: text for place, text in ticks.items() if low <= place <= high}
-    axes.set_xticks(list(inside), list(inside.values()))
 
 
 def _finish(axes: Axes, x_label: str, y_label: str) -> None:

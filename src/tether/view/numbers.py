@@ -90,19 +90,14 @@ def beta_ticks(low: float, high: float, most: int = 6) -> dict[float, str]:
     return {tick: format_beta(tick) for tick in ticks[:: math.ceil(len(ticks) / most) or 1]}
 
 
-class BetaScale:
-    """Betas on an axis, given by their logs: 0 has a place below all others, infinity above."""
-
-    def __init__(self, log_betas: Sequence[float]) -> None:
-        finite = [each for each in log_betas if math.isfinite(each)] or [0.0]
-        middle = (max(finite) + min(finite)) / 2
-        half = max((max(finite) - min(finite)) / 2, 0.7)
-        self.bottom, self.top = middle - 1.6 * half, middle + 1.6 * half
-        inside = beta_ticks(middle - half, middle + half, 4).items()
-        self.ticks = {place: text for place, text in inside if abs(place - middle) <= half}
-        self.ticks |= {self.bottom: "0"} if -math.inf in log_betas else {}
-        self.ticks |= {self.top: "∞"} if math.inf in log_betas else {}
-
-    def place(self, log_beta: float) -> float:
-        """Where a beta stands on the axis."""
-        return min(max(log_beta, self.bottom), self.top)
+def beta_scale(log_betas: Sequence[float]) -> tuple[list[float], dict[float, str]]:
+    """Heights of betas given by their logs, and ticks: 0 is below all others, infinity above."""
+    finite = [each for each in log_betas if math.isfinite(each)] or [0.0]
+    middle = (max(finite) + min(finite)) / 2
+    half = max((max(finite) - min(finite)) / 2, 0.7)
+    bottom, top = middle - 1.6 * half, middle + 1.6 * half
+    inside = beta_ticks(middle - half, middle + half, 4).items()
+    ticks = {place: text for place, text in inside if abs(place - middle) <= half}
+    ticks |= {bottom: "0"} if -math.inf in log_betas else {}
+    ticks |= {top: "∞"} if math.inf in log_betas else {}
+    return [min(max(each, bottom), top) for each in log_betas], ticks

@@ -14,8 +14,8 @@ from tether._core.files import redact_url
 from tether._core.words import counted
 from tether.view.numbers import (
     NO_VALUE,
-    BetaScale,
     as_sentence,
+    beta_scale,
     beta_ticks,
     format_beta,
     format_number,
@@ -245,13 +245,17 @@ def _level_chart(history: History, words: Words, units: Sequence[UnitRecord]) ->
         top = min(1.0, max(0.01, *(1.15 * each.level for each in units)))
         text = f"What the {words.new} gets of the {words.rows}, decided when a {words.unit} begins."
         return _chart("level", words.level_title, text, [series], format="percent", top=top)
-    scale, levels = BetaScale([u.level for u in units]), [(u.number, u.level) for u in units]
-    points = [(n, scale.place(each), None, None, format_beta(each)) for n, each in levels]
+    heights, ticks = beta_scale([each.level for each in units])
+    points = [
+        (each.number, height, None, None, format_beta(each.level))
+        for each, height in zip(units, heights, strict=True)
+    ]
     series = _series(words.level, "steps", points, falls=falls)
     text = "0 is the safe policy, ∞ the optimized one; the scale in between is logarithmic."
-    ends = {"bottom": scale.bottom - 0.2, "top": scale.top + 0.2}
-    ticks = list(scale.ticks.items())
-    return _chart("level", words.level_title, text, [series], y_ticks=ticks, **ends)
+    shown = [*heights, *ticks]
+    ends = {"bottom": min(shown) - 0.2, "top": max(shown) + 0.2}
+    y_ticks = list(ticks.items())
+    return _chart("level", words.level_title, text, [series], y_ticks=y_ticks, **ends)
 
 
 def _loss_chart(
