@@ -43,8 +43,8 @@ class Weighed(NamedTuple):
     """The weights of a block of rows at several betas, of which the block tells some apart.
 
     Log-weights, and those of the heaviest candidate of each row (both told betas × rows); the log
-    number of draws that an action takes; the place of every beta among those told apart, and what
-    is added at every beta to the heaviest candidate's.
+    number of draws that an action takes, NaN where it is unknown; the place of every beta among
+    those told apart, and what is added at every beta to the heaviest candidate's.
     """
 
     told: Floats
@@ -74,7 +74,6 @@ class Kernel:
     smoothness: float | None = None  # K of the family, where weights are not known
     clips = False  # whether that factor is ψ/β, as of clip without contexts
     from_draws = False  # whether weights are averages over draws
-    counts_draws = False  # whether `weigh` says how many draws an action takes
     size = 1024  # rows of a block
 
     def at(self, log_betas: Any) -> Floats:
@@ -358,7 +357,7 @@ class TableKernel(Kernel):
     with c = 1 − (1 − p)^N and p the acceptance rate.
     """
 
-    candidates = counts_draws = True
+    candidates = True
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = budget
@@ -552,7 +551,7 @@ class OwnKernel(Kernel):
                 most[k] = np.ravel(limit) - np.log(problem.safe_share)
             elif self.tables:
                 most[k] = against_mixture("_all", log_beta, log_psi).max(axis=1)
-        return Weighed(log_w, most if self.tables else log_w)
+        return Weighed(log_w, most if self.tables else log_w, np.full((1, 1), np.nan))
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight of an infinite ratio, or of the largest that the log states."""

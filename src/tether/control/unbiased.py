@@ -39,6 +39,7 @@ from tether.control.kernels import (
     along,
     bins,
     clip_sums,
+    ends,
 )
 
 FURTHEST = 8.0  # past this log β growing limits are infinite, and the only candidate of mix is ∞
@@ -186,8 +187,8 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
         )
     if isinstance(kernel, PathKernel):
         return Weights(problem, np.asarray(kernel.coarse), *np.zeros((2, len(kernel.coarse))))
-    ends = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
-    low, high = min(each[0] for each in ends), max(each[1] for each in ends)
+    found = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
+    low, high = min(each[0] for each in found), max(each[1] for each in found)
     t, cells = candidates(kernel, low, high), {}
     plain = isinstance(kernel, ClipKernel) or (
         isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names
@@ -199,8 +200,8 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
         log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
         if problem.draws is not None and error > 0:
             each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
-            log_low, found = _normalizer_band(problem.draws, t, problem.blend, each_error)
-            log_high = np.minimum(found, log_high)
+            log_low, upper = _normalizer_band(problem.draws, t, problem.blend, each_error)
+            log_high = np.minimum(upper, log_high)
     first = int((log_high - log_low <= LOOSEST).argmax())
     return Weights(problem, t[first:], log_high[first:], log_low[first:], cells)
 
@@ -268,15 +269,14 @@ def _ends(rows: Rows) -> tuple[float, float]:
     """The smallest finite and the largest log ratio in rows, tables and stored draws."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        found = [
-            scores(block, suffix)[0] for suffix in ("", "_all") if "log_safe" + suffix in block
-        ]
+        found = [scores(block, end)[0] for end in ("", "_all") if "log_safe" + end in block]
         found += [block[name] for name in ("draws_safe", "draws_optimized") if name in block]
-        low = min(float(each.min(initial=0.0, where=each > -np.inf)) for each in found)
-        return {"low": -low, "high": max(float(each.max()) for each in found)}
+        return dict(
+            zip(("low", "high"), ends(np.concatenate([np.ravel(e) for e in found])), strict=True)
+        )
 
     found = rows.reduce(kernel, {"low": "max", "high": "max"}, BLOCK)
-    return -found["low"], found["high"]
+    return min(-found["low"], 0.0), found["high"]
 
 
 def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tuple[Floats, Floats]:
