@@ -23,7 +23,6 @@ from tether.control.chain import draw_uniform, find_chain
 from tether.control.checks import check_rows, is_refuted
 from tether.control.engine import COARSE, Constraint, Measured, Problem, measure, search
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.gains import measure_gain
 from tether.control.kernels import ClipKernel
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
@@ -150,6 +149,8 @@ def calibrate(
     else:
         found = _by_alpha(problem, log)
     if spread or "reward" in log.rows.names or log.has_tables:
+        from tether.control.estimates import measure_gain
+
         found = replace(found, gain=measure_gain(problem, found))
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
