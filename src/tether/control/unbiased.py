@@ -25,12 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from tether._core.arrays import Floats, Integers
+from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.chain import Bet
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of, scores
 from tether.control.kernels import (
-    FINEST,
     ClipKernel,
     Kernel,
     MixKernel,
@@ -284,25 +283,18 @@ def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tupl
     ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
     """
 
-    def bins(at: Floats) -> tuple[Floats, int, Integers]:
-        """The place among log betas of every cell that is as wide as the grid is fine."""
-        first, last = int(at[0] * FINEST) - 1, int(at[-1] * FINEST)
-        return at, first, np.searchsorted(at, np.arange(first, last + 1) / FINEST, side="right")
-
-    def binned(ratio: Floats, at: Floats, first: int, places: Integers) -> Floats:
+    def binned(ratio: Floats, at: Floats) -> Floats:
         """How many ratios are in each bin, with the sums of ρ/β and (ρ/β)² at the next beta."""
-        cell = np.clip(np.floor(ratio * FINEST) - first, 0, len(places) - 1)
-        place = places[cell.astype(np.int64)]
+        ratio = np.sort(ratio)  # numbers in order are found several times as fast
+        place = np.searchsorted(at, ratio, side="right")
         near = np.exp(np.minimum(ratio - np.append(at, np.inf)[place], 0.0))
         powers = np.ones(len(ratio)), near, near**2
         return np.array([np.bincount(place, each, len(at) + 1) for each in powers])
 
-    by_safe, by_optimized = bins(t), bins(-t[::-1])
-
     def kernel(block: Block) -> dict[str, Any]:
         ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
         inverse = np.where(ratio > -np.inf, -ratio, -np.inf)[~safe]  # none of clip where safe is 0
-        return {"safe": binned(ratio[safe], *by_safe), "optimized": binned(inverse, *by_optimized)}
+        return {"safe": binned(ratio[safe], t), "optimized": binned(inverse, -t[::-1])}
 
     def band(found: Floats, at: Floats) -> tuple[Floats, Floats]:
         """Bounds on the mean of min(1, ρ/β) at increasing log betas."""
