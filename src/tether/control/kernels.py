@@ -133,11 +133,11 @@ class Kernel:
                 log_w = log_w + block.get("log_mix", block["log_safe"]) - mass
             return {"psi": np.logaddexp.reduce(log_w, axis=1)}
 
-        source, count = self._source(problem)
+        source, count = self.source(problem)
         found = source.reduce(kernel, {"psi": "logsum"}, min(self.size, 1024))["psi"]
         return np.asarray(found - np.log(count))
 
-    def _source(self, problem: Problem) -> tuple[Rows, int]:
+    def source(self, problem: Problem) -> tuple[Rows, int]:
         """Where ψ is estimated from, and by how many its sum is divided."""
         if problem.drawn is None or problem.draws is None:
             return problem.rows, len(problem.rows)
@@ -273,7 +273,7 @@ class ClipKernel(Kernel):
             with np.errstate(over="ignore", invalid="ignore"):
                 return np.asarray(1 / (counts[0] + counts[1] * np.exp(drew)))[None]
 
-        source, count = self._source(problem)
+        source, count = self.source(problem)
         binned = self._binned(source, amounts, "psi")
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)

@@ -28,7 +28,7 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.chain import Bet
-from tether.control.engine import COARSE, LARGEST_LOG, LAST, Problem, log_of, scores
+from tether.control.engine import COARSE, LARGEST_LOG, LAST, Constraint, Problem, log_of, scores
 from tether.control.kernels import (
     ClipKernel,
     Kernel,
@@ -192,7 +192,8 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
         isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names
     )
     if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
-        cells = _cells(problem, np.unique([low, *fixed_sequence(), high]).clip(low, high))
+        nodes = np.unique([low, *fixed_sequence(), high]).clip(low, high)
+        cells = {each.name: _cells(problem, each, nodes) for each in problem.constraints}
     log_high, log_low = np.zeros((2, len(t)))
     if isinstance(kernel, ClipKernel):
         log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
@@ -219,48 +220,36 @@ def candidates(kernel: Kernel, low: float, high: float) -> Floats:
     return np.append(every[first:last], LAST)
 
 
-def _cells(problem: Problem, nodes: Floats) -> dict[str, Rows]:
-    """Rows as weighted points on a grid of ratios and losses, for each loss: one pass.
+def _cells(problem: Problem, constraint: Constraint, nodes: Floats) -> Rows:
+    """Rows as weighted points on a grid of ratios and losses: one pass.
 
     A factor is linear in the ratio between two nodes, and in the loss. So a row that is split among
     the corners of its cell keeps its mean factor, and by Jensen's inequality the capital can only
     become smaller, by a second-order amount.
     """
     nodes = np.append(-np.inf, np.unique(nodes))  # −inf: the optimized policy never does this
-    losses, count = np.linspace(0.0, 1.0, LOSS_NODES), len(nodes)
+    bound, count = constraint.bound, len(nodes)
 
     def kernel(block: Block) -> dict[str, Any]:
-        ratio = scores(block)[0]
+        ratio, level = scores(block)[0], constraint.loss(block) / bound * (LOSS_NODES - 1)
         place = np.clip(np.searchsorted(nodes, ratio, side="right") - 1, 0, count - 2)
         with np.errstate(invalid="ignore", over="ignore"):
             right = np.expm1(ratio - nodes[place]) / np.expm1(nodes[place + 1] - nodes[place])
         right = np.where(place > 0, np.clip(right, 0.0, 1.0), 0.0)
-        found, size = {}, count * LOSS_NODES
-        for each in problem.constraints:
-            level = np.clip(each.loss(block) / each.bound, 0.0, 1.0) * (LOSS_NODES - 1)
-            below = np.minimum(level.astype(np.int64), LOSS_NODES - 2)
-            upper = level - below
-            found[each.name] = sum(
-                np.bincount((place + i) * LOSS_NODES + below + j, part * share, size)
-                for i, part in enumerate((1 - right, right))
-                for j, share in enumerate((1 - upper, upper))
-            )
-        return found
-
-    found = problem.rows.reduce(kernel, {each.name: "sum" for each in problem.constraints}, BLOCK)
-    cells = {}
-    for each in problem.constraints:
-        filled = np.flatnonzero(found[each.name] > 0)
-        ratio = nodes[filled // LOSS_NODES]
-        cells[each.name] = Rows(
-            {
-                "log_safe": np.zeros(len(ratio)),
-                "log_optimized": ratio,
-                f"loss/{each.name}": losses[filled % LOSS_NODES] * each.bound,
-                "count": found[each.name][filled],
-            }
+        below = np.minimum(level.astype(np.int64), LOSS_NODES - 2)
+        upper, size = level - below, count * LOSS_NODES
+        corners = (
+            np.bincount((place + i) * LOSS_NODES + below + j, part * share, size)
+            for i, part in enumerate((1 - right, right))
+            for j, share in enumerate((1 - upper, upper))
         )
-    return cells
+        return {"count": sum(corners)}
+
+    found = problem.rows.reduce(kernel, {"count": "sum"}, BLOCK)["count"]
+    filled = np.flatnonzero(found > 0)
+    columns = {"log_safe": np.zeros(len(filled)), "log_optimized": nodes[filled // LOSS_NODES]}
+    columns[f"loss/{constraint.name}"] = np.linspace(0.0, bound, LOSS_NODES)[filled % LOSS_NODES]
+    return Rows({**columns, "count": found[filled]})
 
 
 def _ends(rows: Rows) -> tuple[float, float]:
