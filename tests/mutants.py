@@ -74,8 +74,8 @@ the mixture by log-probabilities
   - np.logaddexp.reduce(table + log_shares, axis=1)
   + (table * np.exp(log_shares)).sum(axis=1)
 the last policy does not count in permutation weights
-  - for point in range(points)]) + table[-1]
-  + for point in range(points)])
+  - log_sums[every ^ bits] + table[-1]
+  + log_sums[every ^ bits]
 control/chain.py | tests/control/test_chain.py tests/control/test_proved.py
 the level at the promise
   - promise - 1 / (stake * (rows + 1))

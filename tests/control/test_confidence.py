@@ -1,4 +1,4 @@
-"""The certificate: its walk against all betas and all bettors, and how often it is wrong."""
+"""The certificate: its sequence against all betas and all bettors, and how often it is wrong."""
 
 from __future__ import annotations
 
@@ -12,42 +12,35 @@ from scipy.stats import binom
 from tests.control.test_proved import TableWorld, posed, several_losses
 from tether.control.calibrate import calibrate
 from tether.control.chain import Bet
-from tether.control.confidence import bettors, certified, certify
+from tether.control.confidence import bettors, certify
 from tether.control.log import Log
 from tether.control.unbiased import unbiased_weights
 
 
-def by_all_bettors(problem, confidence):
-    """The last beta before the first that is not certified, with every bettor at every beta."""
-    weights = unbiased_weights(problem, "confidence")
-    each = problem.constraints[0]
-    stakes, log_shares = bettors(each, len(problem.rows), 1 - confidence)
+def passing(problem, confidence):
+    """The candidates, and at which of them all bettors, one after the other, have won enough."""
+    weights, each = unbiased_weights(problem, "confidence"), problem.constraints[0]
     total = np.zeros(len(weights.t))
-    for stake, log_share in zip(stakes, log_shares, strict=True):
+    for stake, log_share in zip(*bettors(each, len(problem.rows), 1 - confidence), strict=True):
         total += np.exp(log_share + weights.log_capitals(Bet(each, each.alpha, stake))[:, 0])
-    passed = total >= 1 / (1 - confidence)
-    count = int(np.logical_and.accumulate(passed).sum())
-    found = np.append(-np.inf, weights.t)[count]
-    return np.inf if found == 1000 else found
+    return weights, total >= 1 / (1 - confidence)
 
 
 @pytest.mark.parametrize("family", ["clip", "mix"])
 @pytest.mark.parametrize("rows", [60, 400])
-def test_the_walk_finds_what_all_bettors_at_all_betas_find(family, rows):
+def test_the_sequence_goes_on_as_long_as_all_bettors_together_win(family, rows):
     rng = np.random.default_rng(rows)
     for seed in range(4):
         problem = posed(TableWorld(seed, distance=2.0).log(rows, rng), family=family, alpha=0.09)
-        weights = unbiased_weights(problem, "confidence")
-        assert certify(weights, rows, 0.8)["loss"] == by_all_bettors(problem, 0.8)
+        weights, passed = passing(problem, 0.8)
+        count = int(np.logical_and.accumulate(passed).sum())
+        assert certify(weights, rows, 0.8)["loss"] == weights.log_betas[count]
 
 
 def test_betas_past_the_first_that_is_not_certified_do_not_count():
     world = replace(rise_and_fall(), view="tables")
     log, _ = world.log(6000, np.random.default_rng(0))
-    problem = posed(log, alpha=0.12)
-    weights, each = unbiased_weights(problem, "confidence"), problem.constraints[0]
-    stakes, log_shares = bettors(each, len(problem.rows), 0.2)
-    passed = certified(weights.log_capitals(Bet(each, each.alpha, stakes)), log_shares, 0.2)
+    weights, passed = passing(posed(log, alpha=0.12), 0.8)
     assert passed[0]
     assert passed[-1]
     assert not passed.all()

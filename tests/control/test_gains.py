@@ -10,7 +10,7 @@ from scipy import stats
 
 import tether
 from tests.control.worlds import table_log
-from tether.control import gains
+from tether.control import estimates
 
 
 def world(rng, rows, shift=1.0):
@@ -126,7 +126,7 @@ def test_intervals_cover_where_weights_are_heavy(monkeypatch):
         return np.nanmean(found, axis=0)[QUANTITIES.index(("reward", "optimized"))]
 
     assert missed() < 0.15
-    monkeypatch.setattr(gains, "_with_row", lambda sums, *_: sums)
+    monkeypatch.setattr(estimates, "_with_row", lambda sums, *_: sums)
     assert missed() > 0.15
 
 

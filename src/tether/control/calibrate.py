@@ -31,7 +31,6 @@ from tether.control.engine import (
     search,
 )
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.gains import measure_gain
 from tether.control.kernels import ClipKernel
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
@@ -187,6 +186,8 @@ def calibrate(
         probes=log.probes,
     )
     if spread or "reward" in log.rows.names or log.has_tables:
+        from tether.control.estimates import measure_gain
+
         result = replace(result, gain=measure_gain(problem, result))
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)

@@ -13,8 +13,7 @@ variance of P. So P ≤ N is replaced by P·g ≤ N/g with g² = 1 + var P/P² +
 With a the acceptance probability of a proposal, p its mean and M draws of a row, a weight
 m·S(p) + D(p) changes by (m·S′ + D′)·dp, and dp has variance var(a)/M, common to the rows that share
 the draws; what each row would have with draws of its own is taken off. Rows that share draws are
-told by the draws themselves. Of many millions of rows a share of the groups is looked at, whole
-groups, chosen by their draws.
+told by the draws themselves.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from tether.control.families import DEFAULT_BUDGET
 from tether.control.kernels import Kernel, Weighed, budgeted, ends, heaviest, told_apart
 from tether.control.log import Log, Proposals
 
-MOST_KEPT = 1 << 20  # about how many rows are kept in memory to find those that share draws
 SHARING_STEPS = 4  # how often beta is found again to allow for draws that rows share
 MAX_BUDGET = 512  # with about twice as many proposals, polynomials leave the range of floats
 
@@ -46,7 +44,7 @@ class BudgetedKernel(Kernel):
     with a mixture there are their log bases. With a `blend`, draws are mixed draws of both.
     """
 
-    candidates = from_draws = counts_draws = True
+    candidates = from_draws = True
     size = 256
 
     def __init__(self, budget: int, blend: float = 0.0) -> None:
@@ -204,23 +202,17 @@ def _dealt(tables: dict[str, Floats], width: int, block: Block) -> Block:
 # ---- shared draws --------------------------------------------------------------------------------
 
 
-def _sampled(block: Block, rows: int) -> tuple[Any, Any]:
-    """The keys of whole groups, of about a million rows, and the rows that have them.
-
-    A key is a number that rows have in common if they share their draws.
-    """
+def _keys(block: Block) -> Any:
+    """A number for the draws of each row: equal for rows that share them."""
     if "cell_safe" in block:  # dealt out in memory
-        keys = block["cell_safe"].astype(np.uint64)
-    else:
-        keys = hash_rows((block["draws_safe"], block["draws_optimized"]))
-    chosen = np.flatnonzero(keys % np.uint64(max(1, rows // MOST_KEPT)) == 0)
-    return keys[chosen], chosen
+        return block["cell_safe"]
+    return hash_rows((block["draws_safe"], block["draws_optimized"]))
 
 
 def sharing(rows: Rows) -> int:
     """The size of the largest group of rows that share their draws."""
-    keys = rows.reduce(lambda block: {"keys": _sampled(block, len(rows))[0]}, {"keys": "concat"})
-    return int(np.unique(keys["keys"], return_counts=True)[1].max(initial=1))
+    keys = rows.reduce(lambda block: {"keys": _keys(block)}, {"keys": "concat"})["keys"]
+    return int(np.unique(keys, return_counts=True)[1].max())
 
 
 def search_again(found: Search) -> Search:
@@ -238,7 +230,7 @@ def search_again(found: Search) -> Search:
 
 def shared_ratio_error(problem: Problem, log_beta: float) -> float:
     """The factor g at one beta, the largest of any constraint; 1 where no rows share draws."""
-    kernel, count = problem.kernel, len(problem.rows)
+    kernel = problem.kernel
     if not (problem.shares_draws and np.isfinite(log_beta) and isinstance(kernel, BudgetedKernel)):
         return 1.0
 
@@ -254,20 +246,18 @@ def shared_ratio_error(problem: Problem, log_beta: float) -> float:
         move = (parts * slopes).sum(axis=0) * np.sqrt(noise / draws)
         excess = [each.excess(block) for each in problem.constraints]
         amounts = np.concatenate([np.maximum((each, -each), 0.0) for each in excess])
-        keys, chosen = _sampled(block, count)
         total = (amounts * (parts * values).sum(axis=0)).sum(axis=1)
-        return {"total": total, "keys": keys, "moves": (amounts * move)[:, chosen]}
+        return {"total": total, "keys": _keys(block), "moves": amounts * move}
 
     how = {"total": "sum", "keys": "concat", "moves": "concat"}
     found = problem.rows.reduce(terms, how, 4096)
     _, group = np.unique(found["keys"], return_inverse=True)
     relative = np.zeros(len(found["total"]))
     for k, (moves, total) in enumerate(zip(found["moves"], found["total"], strict=True)):
-        if total > 0 and len(moves):
+        if total > 0:
             moved = np.bincount(group, moves) ** 2 - np.bincount(group, moves**2)
             relative[k] = np.maximum(moved, 0.0).sum() / total**2
-    step = max(1, count // MOST_KEPT)
-    return float(np.sqrt(1 + step * relative.reshape(-1, 2).sum(axis=1).max()))
+    return float(np.sqrt(1 + relative.reshape(-1, 2).sum(axis=1).max()))
 
 
 def expected_averages(rejected: Floats, budget: int) -> tuple[Floats, Floats]:

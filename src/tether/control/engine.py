@@ -43,7 +43,7 @@ PARTS = 32  # fine steps in a gap between coarse points
 NEAR, FEW = 16, 1000  # with more than FEW rows, how many gaps beside beta are searched finely
 ROUNDING = 1e-12  # how much, relatively, sums may change when a row is added and taken off again
 LARGEST_LOG = 700.0  # logs up to this have an exponential that is a float
-LARGEST_BASE = 300.0  # a logged action is so much likelier under safe with probability e^−300
+LARGEST_BASE = 300.0  # logged actions are that much likelier under safe with probability e^−300
 COVERAGE_FALSE_ALARM = 1e-6  # the probability with which true scores fail the check of coverage
 COVERAGE_MARGIN = 0.01  # how far rounded propensities may move the limit of coverage below 1
 SAME_SCORE = 1e-9  # log-weights and log ratios that differ by less are the same
@@ -83,8 +83,8 @@ def scores(block: Block, suffix: str = "") -> tuple[Floats, Floats]:
     safe, mix = block["log_safe" + suffix], block.get("log_mix" + suffix)
     with np.errstate(invalid="ignore", over="ignore"):
         ratio = block["log_optimized" + suffix] - safe
-        base = np.zeros(safe.shape) if mix is None else safe - mix
-    if ratio.max() <= LAST and base.max() <= LAST:  # so that safe is above −inf
+        base = np.broadcast_to(0.0, safe.shape) if mix is None else safe - mix
+    if ratio.max() <= LAST and (mix is None or base.max() <= LAST):  # so that safe is above −inf
         return ratio, base
     ratio, base = (np.where(safe > -np.inf, each, -np.inf) for each in (ratio, base))
     if not (most := max(ratio.max(), base.max())) <= LAST:
@@ -123,17 +123,12 @@ class Constraint:
             validate.reject_above_bound(key, found, self.bound, advice)
         return found
 
-    def factors(self, block: Block) -> Floats:
-        """What weights are multiplied by: the error for losses above alpha, else its inverse."""
-        error = self.ratio_error
-        return np.where(self.loss(block) > self.alpha, error, 1 / error)
-
     def amounts(self, block: Block) -> Floats:
         """What a unit of weight adds to the sum of weights and to that of losses (2 × rows)."""
-        loss = self.loss(block)
-        if self.ratio_error == 1:
+        loss, error = self.loss(block), self.ratio_error
+        if error == 1:
             return np.stack((np.ones(len(loss)), loss))
-        factors = self.factors(block)
+        factors = np.where(loss > self.alpha, error, 1 / error)
         return np.stack((factors, factors * loss))
 
     def excess(self, block: Block) -> Floats:
@@ -377,7 +372,9 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         log_w, most = made.told[0], float(made.told[0].max())
         shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
-        safe = np.exp(np.minimum(base, LARGEST_BASE)) if problem.has_mixture else np.ones(len(base))
+        safe = np.broadcast_to(1.0, len(base))
+        if problem.has_mixture:
+            safe = np.exp(np.minimum(base, LARGEST_BASE))
         sums, squares, harms = [], [], []
         for each in constraints:
             sums.append([dot(amount, w) for amount in each.amounts(block)])
@@ -385,13 +382,15 @@ def measure(problem: Problem, log_beta: float) -> Measured:
             squares.append([safe.sum(), lost.sum(), dot(safe, safe), dot(safe, lost)])
             squares[-1].append(dot(lost, lost))
             harms.append(0.0 if kernel.nested else (each.excess(block) * w).max(initial=0.0))
-        found = {"rows": len(base), "top": made.top[0], "most": most, "safe most": safe.max()}
+        found = {"rows": len(base), "most": most, "safe most": safe.max()}
         found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
         found |= {"sums": log_of(sums) + shift, "safe": np.array(squares)}
         found |= {"harms": log_of(harms) + shift, "ratio": log_sum(base + ratio)}
-        found["changed"] = np.maximum(safe - w * np.exp(shift - unit), 0.0).sum()
-        if kernel.counts_draws:
-            found["draws"] = log_sum(np.broadcast_to(made.log_draws, made.told.shape)[0])
+        tethered = np.exp(np.minimum(log_w - unit, LARGEST_BASE))
+        found["changed"] = np.maximum(safe - tethered, 0.0).sum()
+        if problem.carried:
+            found["top"] = made.top[0]
+        found["draws"] = log_sum(made.log_draws[0]) + np.log(len(base) / made.log_draws.shape[1])
         return found
 
     how = dict.fromkeys(("w", "ww", "sums", "ratio", "draws"), "logsum")
@@ -441,8 +440,6 @@ def _acceptance(problem: Problem, found: dict[str, Any], unit: float, log_beta: 
     """The share of proposals that a sampler accepts."""
     if problem.kernel.clips:
         return float(np.exp(min(unit + max(log_beta, 0.0), 0.0)))
-    if not problem.kernel.counts_draws:
-        return 1.0 if problem.family.single_draw or not problem.kernel.nested else math.nan
     accepted = float(np.exp(np.log(found["rows"]) - found["draws"]))
     return accepted if 0 < accepted <= 1 + SAME_SCORE else math.nan
 

@@ -6,7 +6,7 @@ without contexts and mix have sums that cost one pass however many betas there a
 - Clip without contexts: each row lies in one bin of log ρ. The sums of amounts above each grid
   point, and of amount·ρ/β below it, follow from bins by one recurrence; ψ(β) cancels.
 - Mix is linear in β: two sums.
-- Tables of all actions: ψ(β, x) is a sum over them, exact, by the same bins in every row.
+- Tables of all actions: ψ(β, x) is a sum over them, exact.
 - Budgeted clip without tables: no weight may divide by an estimate of ψ, since E[1/ψ̂] > 1/ψ. With
   acc the acceptance probability of a proposal, its density is r·acc·E[S] + E[D]·safe, where
   S = Σ_{k<N} Π_{j≤k}(1 − acc_j) and D = Π_{j≤N}(1 − acc_j) over N fresh proposals of the proposing
@@ -43,8 +43,8 @@ class Weighed(NamedTuple):
     """The weights of a block of rows at several betas, of which the block tells some apart.
 
     Log-weights, and those of the heaviest candidate of each row (both told betas × rows); the log
-    number of draws that an action takes; the place of every beta among those told apart, and what
-    is added at every beta to the heaviest candidate's.
+    number of draws that an action takes, NaN where it is unknown; the place of every beta among
+    those told apart, and what is added at every beta to the heaviest candidate's.
     """
 
     told: Floats
@@ -74,7 +74,6 @@ class Kernel:
     smoothness: float | None = None  # K of the family, where weights are not known
     clips = False  # whether that factor is ψ/β, as of clip without contexts
     from_draws = False  # whether weights are averages over draws
-    counts_draws = False  # whether `weigh` says how many draws an action takes
     size = 1024  # rows of a block
 
     def at(self, log_betas: Any) -> Floats:
@@ -134,11 +133,11 @@ class Kernel:
                 log_w = log_w + block.get("log_mix", block["log_safe"]) - mass
             return {"psi": np.logaddexp.reduce(log_w, axis=1)}
 
-        source, count = self._source(problem)
+        source, count = self.source(problem)
         found = source.reduce(kernel, {"psi": "logsum"}, min(self.size, 1024))["psi"]
         return np.asarray(found - np.log(count))
 
-    def _source(self, problem: Problem) -> tuple[Rows, int]:
+    def source(self, problem: Problem) -> tuple[Rows, int]:
         """Where ψ is estimated from, and by how many its sum is divided."""
         if problem.drawn is None or problem.draws is None:
             return problem.rows, len(problem.rows)
@@ -274,7 +273,7 @@ class ClipKernel(Kernel):
             with np.errstate(over="ignore", invalid="ignore"):
                 return np.asarray(1 / (counts[0] + counts[1] * np.exp(drew)))[None]
 
-        source, count = self._source(problem)
+        source, count = self.source(problem)
         binned = self._binned(source, amounts, "psi")
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)
@@ -358,7 +357,7 @@ class TableKernel(Kernel):
     with c = 1 − (1 − p)^N and p the acceptance rate.
     """
 
-    candidates = counts_draws = True
+    candidates = True
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = budget
@@ -368,12 +367,14 @@ class TableKernel(Kernel):
         (ratio, base), (ratios, bases) = scores(block), scores(block, "_all")
         low, high = ends(ratios)
         near, place = told_apart(t, low, high)
-        at, safe = near[:, None], block["log_safe_all"]
+        at, safe, optimized = near[:, None], block["log_safe_all"], block["log_optimized_all"]
         if max(low, high) > WIDE:  # ψ/β may leave the range of floats
             each = (np.minimum(ratios - log_beta, 0.0) + safe for log_beta in near)
             log_psi = np.array([np.logaddexp.reduce(one, axis=1) for one in each])
         else:
-            log_psi = log_of(clip_sums(table_bins(ratios, np.exp(safe), near), near))
+            safe, optimized = (np.exp(each.T, order="C") for each in (safe, optimized))
+            each = (np.minimum(optimized * inverse, safe).sum(axis=0) for inverse in np.exp(-near))
+            log_psi = log_of(np.array(list(each)))
         accepted = np.minimum(log_psi + np.maximum(at, 0.0), 0.0)
         draws, against_safe = -accepted, partial(_clipped, at, log_psi)
         if self.budget is not None:
@@ -405,15 +406,6 @@ def heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Float
     return reduce(np.maximum, (b + against_safe(r) for r, b in zip(ratios.T, bases.T, strict=True)))
 
 
-def table_bins(ratios: Floats, safe: Floats, t: Floats) -> Floats:
-    """Sums of safe, and of safe·ρ/β at the next beta, by bin and row (2 × bins × rows)."""
-    place, (rows, _) = bins(ratios, t), ratios.shape
-    cell = (place * rows + np.arange(rows)[:, None]).ravel()
-    near = safe * np.exp(np.minimum(ratios - np.append(t, np.inf)[place], 0.0))
-    sums = [np.bincount(cell, each.ravel(), (len(t) + 1) * rows) for each in (safe, near)]
-    return np.array(sums, dtype=np.float64).reshape(2, len(t) + 1, rows)
-
-
 def ends(ratio: Floats) -> tuple[float, float]:
     """Minus the smallest finite ratio, and the largest one."""
     low = ratio.min()
@@ -428,35 +420,6 @@ def told_apart(t: Floats, low: float, high: float) -> tuple[Floats, Integers]:
     stop = int(np.clip(np.searchsorted(t, high) + 1, first + 1, len(t)))
     near = np.clip(t[first:stop], -low - MARGIN, high + MARGIN)
     return near, np.clip(np.arange(len(t)) - first, 0, stop - first - 1)
-
-
-def bins(ratio: Floats, t: Floats) -> Integers:
-    """How many of the increasing log betas t are at most each ratio, by arithmetic if it can."""
-    first = max(int(np.searchsorted(t, max(ratio.min(), t[0]))) - 1, 0)
-    near = t[first : int(np.searchsorted(t, min(ratio.max(), t[-1]))) + 1]
-    width = np.diff(near).min(initial=np.inf)
-    cells = (near - near[0]) / width
-    if len(near) == 1 or (cells != np.rint(cells)).any():
-        return np.searchsorted(t, ratio, side="right").astype(np.int64, copy=False)
-    lengths = np.diff(cells, prepend=-1, append=cells[-1] + 1).astype(np.int64)
-    counts = np.repeat(np.arange(len(lengths)), lengths) + first  # at most the cells −1, 0, 1, …
-    place = np.floor((np.maximum(ratio, near[0] - width) - near[0]) / width) + 1
-    return np.asarray(counts[np.clip(place, 0, len(counts) - 1).astype(np.int64)])
-
-
-def clip_sums(binned: Floats, t: Floats) -> Floats:
-    """Σ amount·min(1, ρ/β) at every beta (betas × amounts), from bins."""
-    whole, near = binned
-    result: Floats = np.empty_like(near[:-1])
-    above, below = np.zeros((2, whole.shape[1]))
-    for k in reversed(range(len(t))):  # several times as fast as a cumulative sum along this axis
-        above += whole[k + 1]
-        result[k] = above
-    for k, factor in enumerate(np.exp(-np.diff(t, prepend=t[0]))):
-        below *= factor
-        below += near[k]
-        result[k] += below
-    return result
 
 
 # ---- a path, and a user's own family -----------------------------------------------------------
@@ -552,7 +515,7 @@ class OwnKernel(Kernel):
                 most[k] = np.ravel(limit) - np.log(problem.safe_share)
             elif self.tables:
                 most[k] = against_mixture("_all", log_beta, log_psi).max(axis=1)
-        return Weighed(log_w, most if self.tables else log_w)
+        return Weighed(log_w, most if self.tables else log_w, np.full((1, 1), np.nan))
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight of an infinite ratio, or of the largest that the log states."""

@@ -76,19 +76,16 @@ def permutation_weights(log_densities: ArrayLike) -> Floats:
         raise ValueError(f"log_densities must be square, got shape {table.shape}")
     if points > MAX_POINTS:
         raise ValueError(f"log_densities has {points} points; at most {MAX_POINTS} are possible")
-    all_points = (1 << points) - 1
+    bits, every = 1 << np.arange(points), (1 << points) - 1
     # log_sums[S]: the log of the sum, over all orders of the points in S, of the likelihood that
     # the first |S| policies produced them in that order.
-    log_sums = np.full(all_points + 1, -np.inf)
+    log_sums = np.full(every + 1, -np.inf)
     log_sums[0] = 0.0
-    for subset in range(1, all_points + 1):
-        policy = subset.bit_count() - 1
-        if policy == points - 1:
-            continue
-        members = [point for point in range(points) if subset >> point & 1]
-        without_one = [subset ^ (1 << point) for point in members]
-        log_sums[subset] = np.logaddexp.reduce(log_sums[without_one] + table[policy, members])
-    last = np.array([log_sums[all_points ^ (1 << point)] for point in range(points)]) + table[-1]
+    for subset in range(1, every):
+        members, policy = np.flatnonzero(subset & bits), subset.bit_count() - 1
+        without_one = log_sums[subset ^ bits[members]]
+        log_sums[subset] = np.logaddexp.reduce(without_one + table[policy, members])
+    last = log_sums[every ^ bits] + table[-1]
     if np.isneginf(last).all():
         raise ValueError("log_densities gives every order of the points probability zero")
     weights = np.exp(last - last.max())

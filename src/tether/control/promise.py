@@ -180,8 +180,7 @@ class _Change:
             return
         self.t = np.union1d(found.levels.t, np.clip(log_beta, -LAST, LAST))
         self.unit = self.kernel.log_unit(self.problem, self.t)
-        draws = self.problem.draws if self.problem.drawn is not None else None
-        self.points = len(self.problem.rows if draws is None else draws)
+        self.points = len(self.kernel.source(self.problem)[0])
         if self.kernel.clips:  # it changes only between these: past them ψ/β, or ψ, is the same
             moves = np.abs(self.unit - self.unit[0]) >= SAME
             moves_back = np.abs(self.unit + self.t - LAST - self.unit[-1])[::-1] >= SAME
