@@ -195,11 +195,7 @@ def calibrate(
     result = replace(result, warnings=all_warnings(result, log, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):
         warn_user(why_not_useful(result), AssumptionWarning)
-    logger.info(
-        "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
-        *(len(log), result.beta, result.family, asked, targets),
-        "" if result.exists else "; no beta passes, the safe policy serves",
-    )
+    logger.info("%d rows: beta %.6g, family %s", len(log), result.beta, result.family)
     return result
 
 

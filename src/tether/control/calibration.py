@@ -427,32 +427,20 @@ def _headline(found: Calibration) -> str:
     return f"beta = {size} {family}: 0 is the safe policy, inf the optimized one"
 
 
-def _more_facts(found: Calibration) -> list[tuple[str, str]]:
-    measured = found.measured
-    named = {
-        "empirical": "the largest among draws, or among all actions of the tables",
-        "analytic": "the largest possible",
-        "max_ratio": "the largest that the stated min_propensity or max_ratio allows",
-    }
-    stated = str(measured.test_weight)
+def _more_facts(found: Calibration) -> Iterator[tuple[str, str]]:
+    measured, chain, error = found.measured, found.chain, found.binding.ratio_error
     share = f"{measured.max_weight:.3g} of the total"
-    facts = [
-        ("largest weight", f"{share}; that of the next action is {named.get(stated, stated)}"),
-        ("mean ratio", f"{measured.mean_ratio:.4g}: near 1 if the log covers the optimized policy"),
-    ]
-    if np.isfinite(measured.acceptance) and measured.acceptance > 0:
+    yield "largest weight", f"{share}; that of the next action: {measured.test_weight}"
+    yield "mean ratio", f"{measured.mean_ratio:.4g}: near 1 if the log covers the optimized policy"
+    if measured.acceptance > 0:  # it is known
         draws = f"{1 / measured.acceptance:.3g} proposals per action"
-        facts.append(("acceptance", f"{measured.acceptance:.3g}: {draws}"))
-    if (chain := found.chain) is not None:
-        drawn = "every action has its own draw"
-        if not chain.spread:
-            drawn = f"the draw was {chain.uniform:.4g}"
-            for each in found.losses.values():
-                if (limit := chain.risk_quantile(each.name)) < each.bound:
-                    text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
-                    facts.append(("single logs", text))
-        facts.append(("soft chain", f"{len(chain.shares)} betas; {drawn}"))
-    error = found.binding.ratio_error
+        yield "acceptance", f"{measured.acceptance:.3g}: {draws}"
+    if chain is not None:
+        drawn = "every action has its own draw" if chain.spread else f"drawn: {chain.uniform:.4g}"
+        for each in () if chain.spread else found.losses.values():
+            if (limit := chain.risk_quantile(each.name)) < each.bound:
+                text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
+                yield "single logs", text
+        yield "soft chain", f"{len(chain.shares)} betas; {drawn}"
     if error > 1:
-        facts.append(("ratio error", f"every weight may be wrong by a factor of {error:.6g}"))
-    return facts
+        yield "ratio error", f"every weight may be wrong by a factor of {error:.6g}"

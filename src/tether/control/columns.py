@@ -218,17 +218,11 @@ def refuse_probabilities(columns: Block) -> None:
 def named_losses(loss: Losses) -> dict[str, Any]:
     """Each loss by the name of its column."""
     if not isinstance(loss, Mapping):
-        columns = list(getattr(loss, "columns", ()))
-        if len(columns) > 1:
-            raise ValueError(
-                f"loss is a frame with the columns {columns[:5]}: several losses are passed as a "
-                f"mapping of columns by name, dict(frame); one loss is a column"
-            )
         return {"loss/loss": loss}
-    if not loss:
-        raise ValueError("loss is an empty mapping; at least one loss is needed")
     if odd := [name for name in loss if not isinstance(name, str)]:
         raise TypeError(f"loss must be named by strings, got the name {odd[0]!r}")
+    if not loss:
+        raise ValueError("loss is an empty mapping; at least one loss is needed")
     return {f"loss/{name}": values for name, values in loss.items()}
 
 
@@ -323,10 +317,6 @@ class Changed(Rows):
     def columns(self) -> Block:
         """All rows as one block."""
         return self._change(self._rows.columns)
-
-    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """The changed blocks."""
-        return map(self._change, self._rows.blocks(size))
 
     def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
         """What a kernel returns for each changed block."""

@@ -324,19 +324,6 @@ class Log(Columned, Described):
         """Whether several policies produced the rows."""
         return "log_mix" in self.rows.names
 
-    @property
-    def overlap(self) -> float:
-        """How many rows the log is worth for the optimized policy as it is.
-
-        The effective sample size of the weights optimized over logged probability; 0 where the
-        optimized policy takes none of the logged actions.
-        """
-        log_weight = self.log_optimized - (self.log_safe if self.log_mix is None else self.log_mix)
-        total = np.logaddexp.reduce(log_weight)
-        if total == -np.inf:
-            return 0.0
-        return float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weight)))
-
     def __repr__(self) -> str:
         contexts = "contexts" if self.contextual else "no contexts"
         kind = "tables of all actions" if self.has_tables else contexts
@@ -376,9 +363,7 @@ class Log(Columned, Described):
         contexts = "none" if self.context is None else f"{len(np.unique(self.context)):,} different"
         if self.log_safe_all is not None:
             contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
-        worth = f"the log is worth {self.overlap:,.1f} of its {len(self):,} rows for the optimized"
-        overlap = f"{worth} policy as it is (effective sample size)"
-        facts += [("contexts", contexts), ("overlap", overlap)]
+        facts.append(("contexts", contexts))
         approximate = [] if self.approximate is None else [self.approximate]
         return Description(headline, facts=tuple(facts), warnings=(*approximate, *self.warnings))
 
