@@ -70,6 +70,10 @@ class PromiseTerms:
             (self.unforeseen, "no draw foresees some actions: more proposals help"),
         ]
 
+    def __str__(self) -> str:
+        parts = [f"{v:.2g} ({why})" for v, why in self.added if v > 1e-6 * self.alpha]
+        return " + ".join([f"{self.alpha:.4g} (alpha)", *parts])
+
 
 @dataclass(frozen=True)
 class LossResult:
@@ -205,11 +209,8 @@ class Calibration(records.Saved, Described):
         parts = []
         for each in self.losses.values():
             named = f" ({each.name})" if len(self.losses) > 1 or each.name != "loss" else ""
-            if_safe = "" if self.chain is None else f", {_if_safe(self.chain, each)}"
-            parts.append(
-                f"the expected loss{named} of the next action is at most "
-                f"{each.promise:.4g}{if_safe}"
-            )
+            limit = f"{each.promise:.4g}{_if_safe(self.chain, each)}"
+            parts.append(f"the expected loss{named} of the next action is at most {limit}")
         statement = f"{condition(self)}, {' and '.join(parts)}"
         if self.chain is not None:
             statement += "; the number of rows was fixed beforehand"
@@ -285,9 +286,7 @@ def why_not_useful(found: Calibration) -> str:
 
 def all_warnings(found: Calibration, log: Log, looks: int) -> tuple[str, ...]:
     """The warnings of a result, and what else changes a decision."""
-    said = [*found.warnings, *log.warnings]
-    if log.approximate is not None:
-        said.append(log.approximate)
+    said = [*found.warnings, *log.warnings, *([log.approximate] if log.approximate else [])]
     if looks > 1 and found.rule == "alpha":
         said.append(
             f"this is look {looks} at these rows, for which no term of the promise pays: choose on "
@@ -337,10 +336,8 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
             f"within alpha = {loss.alpha:g}; serve the safe policy only, collect rows (tether.plan "
             f"says how many), or raise alpha"
         )
-    elif found.exists and terms is not None:
-        for value, why in terms.added:
-            if value > WORTH_SAYING * loss.promise:
-                yield f"the promise{of} includes {value:.2g} because {why}"
+    elif found.exists and terms is not None and max(terms.added)[0] > WORTH_SAYING * loss.promise:
+        yield f"the promise{of} is more than what was asked for: {terms}"
 
 
 def _too_unsafe(found: Calibration, loss: LossResult) -> str:
@@ -375,12 +372,14 @@ def condition(found: Calibration) -> str:
     return f"with probability {found.confidence:g} over logs"
 
 
-def _if_safe(chain: Chain, loss: LossResult) -> str:
+def _if_safe(chain: Chain | None, loss: LossResult) -> str:
     """The condition of the soft chain, with what the log says of it."""
+    if chain is None:
+        return ""
     if loss.is_clearly_above(chain.levels[loss.name]):
-        return f"taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
+        return f", taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
     seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
-    return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
+    return f", if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
 
 
 def describe(found: Calibration, *, every: bool = False) -> Description:
@@ -399,9 +398,7 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
             safe = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for; {safe}"
         facts.append((name, f"{safe}{'; limits beta' if limits else ''}"))
         if every and each.terms is not None and found.exists:
-            parts = [f"{each.alpha:.4g} (alpha)"]
-            parts += [f"{v:.2g} ({why})" for v, why in each.terms.added if v > 1e-6 * each.alpha]
-            facts.append(("made of", " + ".join(parts)))
+            facts.append(("made of", str(each.terms)))
     worth = f"{found.rows:,} rows, worth {measured.effective_sample_size:,.1f} at this beta"
     facts.append(("log", f"{worth}; {'' if found.contextual else 'no '}contexts"))
     if found.family.startswith("budgeted_clip"):

@@ -95,12 +95,12 @@ class PolicyPath:
     ) -> None:
         self.family = PathFamily(family).name
         self.log_beta = betas = validate.floats("log_beta", log_beta)
-        if not np.isfinite(betas).all() or not (np.diff(betas) > 0).all():
-            raise ValueError(f"log_beta must hold finite numbers that increase, got {betas!r:.200}")
         table = validate.log_probabilities("log_density", log_density, ndim=2, zero=True)
-        if table.shape[1] != len(betas):
+        increases = np.isfinite(betas).all() and (np.diff(betas) > 0).all()
+        if not increases or table.shape[1] != len(betas):
             raise ValueError(
-                f"log_density must have {len(betas)} columns, one per beta, got {table.shape[1]}"
+                f"log_beta must hold finite numbers that increase, and log_density a column for "
+                f"each of them, got {betas!r:.200} and {table.shape[1]} columns"
             )
         self.log_density, self.drawn_at = table, None
         if drawn_at is not None:
