@@ -201,7 +201,7 @@ def calibrate(
     result = replace(result, warnings=all_warnings(result, log, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):
         warn_user(why_not_useful(result), AssumptionWarning)
-    logger.info("%d rows: beta %.6g, family %s", len(log), result.beta, result.family)
+    logger.info("calibrated on %d rows: beta %.6g", len(log), result.beta)
     return result
 
 

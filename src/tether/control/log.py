@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,18 +26,22 @@ from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
+    SCANNED_COLUMNS,
     Acting,
+    Chosen,
     Columned,
     PolicyPath,
     check_draws,
     check_log,
     check_stated,
+    choose,
     from_safe,
     named_losses,
+    read,
+    used,
+    who_drew,
+    with_ratios,
 )
-
-if TYPE_CHECKING:
-    from tether.control.named_columns import Chosen
 
 EXPORT = "export"
 """Under this name a log that a run has exported has its digest, in files and in fingerprints."""
@@ -238,8 +242,6 @@ class Log(Columned, Described):
         ...                loss="cost", context=["age", "sex"])
         Log(2 rows, losses ['loss'], contexts)
         """
-        from tether.control.named_columns import choose, read, used
-
         chosen = choose(frames.names(frame), columns, LOG_COLUMNS, loss)
         has_tables = "log_safe_all" in chosen
         labels = read_contexts(frame, context, used(chosen), has_tables=has_tables)
@@ -283,7 +285,6 @@ class Log(Columned, Described):
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
         """
-        from tether.control.named_columns import SCANNED_COLUMNS, choose, used, with_ratios
         from tether.scan import open_rows
 
         contextual = False
@@ -463,8 +464,6 @@ class Proposals(Columned):
         **columns : str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
         """
-        from tether.control.named_columns import choose, read, used, who_drew
-
         known = frames.names(frame)
         chosen, (by, listed) = choose(known, columns, DRAW_COLUMNS), who_drew(known, source)
         return cls(
@@ -499,7 +498,6 @@ class Proposals(Columned):
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read.
         """
-        from tether.control.named_columns import choose, who_drew
         from tether.scan import open_rows
 
         if context is not None:
