@@ -286,7 +286,7 @@ def why_not_useful(found: Calibration) -> str:
 
 def all_warnings(found: Calibration, log: Log, looks: int) -> tuple[str, ...]:
     """The warnings of a result, and what else changes a decision."""
-    said = [*found.warnings, *log.warnings, *([log.approximate] if log.approximate else [])]
+    said = [*found.warnings, *log.warnings]
     if looks > 1 and found.rule == "alpha":
         said.append(
             f"this is look {looks} at these rows, for which no term of the promise pays: choose on "

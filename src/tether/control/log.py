@@ -100,8 +100,6 @@ class Log(Columned, Described):
     acting : Acting, optional
         The policies that acted in the rows, if it was not always the safe policy; a promise and a
         confidence need it.
-    approximate : str, optional
-        What is approximate about the log-probabilities; every result made from the log says so.
     ratio_error : float, default 1.0
         A factor by which ratios of probabilities may be wrong, which calibrations allow for.
     reward : array_like, optional
@@ -113,7 +111,7 @@ class Log(Columned, Described):
         What `tether.make_log` notes of the policies, by which they are recognized when they serve.
         A log that is made of columns alone has none: nothing then tells other policies apart.
     warnings : sequence of str, default ()
-        What looks wrong about the log, in words; every calibration on it says so too.
+        What is approximate or looks wrong about the log; every result made from it says so.
 
     Examples
     --------
@@ -131,7 +129,6 @@ class Log(Columned, Described):
     log_optimized_all: Floats | None
     context: NDArray[Any] | None = None
     acting: Acting | None = None
-    approximate: str | None = None
     ratio_error: float = 1.0
     policy_path: PolicyPath | None = None
     probes: Probes | None = None
@@ -151,7 +148,6 @@ class Log(Columned, Described):
         safe_share: float | None = None,
         max_ratio: float | None = None,
         acting: Acting | None = None,
-        approximate: str | None = None,
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
@@ -174,8 +170,8 @@ class Log(Columned, Described):
         if context is not None:
             self.context = validate.labels("context", context, len(columns["log_safe"]))
         self._lay(Rows(columns), context is not None, safe_share, max_ratio)
-        self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
-        self.policy_path, self.probes, self.warnings = policy_path, probes, tuple(warnings)
+        self.acting, self.policy_path, self.probes = acting, policy_path, probes
+        self.ratio_error, self.warnings = ratio_error, tuple(warnings)
 
     def _lay(
         self, rows: Rows, contextual: bool, safe_share: float | None, max_ratio: float | None
@@ -365,8 +361,7 @@ class Log(Columned, Described):
         if self.log_safe_all is not None:
             contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
         facts.append(("contexts", contexts))
-        approximate = [] if self.approximate is None else [self.approximate]
-        return Description(headline, facts=tuple(facts), warnings=(*approximate, *self.warnings))
+        return Description(headline, facts=tuple(facts), warnings=self.warnings)
 
 
 class Proposals(Columned):
