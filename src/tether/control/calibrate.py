@@ -197,8 +197,8 @@ def calibrate(
         result = replace(result, gain=measure_gain(problem, result))
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
-    result = replace(result, warnings=(*notes, *doubts))
-    result = replace(result, warnings=all_warnings(result, log, looks))
+    result = replace(result, warnings=(*notes, *log.warnings, *doubts))
+    result = replace(result, warnings=all_warnings(result, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):
         warn_user(why_not_useful(result), AssumptionWarning)
     logger.info("calibrated on %d rows: beta %.6g", len(log), result.beta)

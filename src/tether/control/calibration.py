@@ -17,7 +17,7 @@ from tether.control.chain import Chain
 from tether.control.checks import is_refuted
 from tether.control.engine import Measured
 from tether.control.gains import Gain
-from tether.control.log import Log, Probes
+from tether.control.log import Probes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -284,9 +284,9 @@ def why_not_useful(found: Calibration) -> str:
     return ""
 
 
-def all_warnings(found: Calibration, log: Log, looks: int) -> tuple[str, ...]:
+def all_warnings(found: Calibration, looks: int) -> tuple[str, ...]:
     """The warnings of a result, and what else changes a decision."""
-    said = [*found.warnings, *log.warnings]
+    said = [*found.warnings]
     if looks > 1 and found.rule == "alpha":
         said.append(
             f"this is look {looks} at these rows, for which no term of the promise pays: choose on "

@@ -208,7 +208,7 @@ def plan(
         assert safe_risk is not None
         risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
         risk = validate.number("optimized_risk", risk, above=0, below=bound, including=(0, bound))
-        points = _from_figures(safe_risk, risk, spread, family, level, bound)
+        points = _from_figures(safe_risk, risk, spread, family, Constraint("loss", level, bound))
     if safe_risk is not None:
         points = points.tilted(safe_risk)
     loss, ratio, possible = points.loss, points.ratio, points.ratio > -np.inf
@@ -401,28 +401,22 @@ class _Points:
 
 
 def _from_figures(
-    safe_risk: float, optimized_risk: float, spread: float, family: str, level: float, bound: float
+    safe_risk: float, optimized_risk: float, spread: float, family: str, constraint: Constraint
 ) -> _Points:
     """Losses of 0 or the bound, and normal log ratios among harmless and among harmful actions."""
-    chosen = Mix() if isinstance(find_family(family), Mix) else Clip()
     density = np.exp(-(STANDARD_SCORES**2) / 2)
     density /= density.sum()
-    harmful, wanted = safe_risk / bound, optimized_risk / bound
-    share, ratio, loss = [], [], []
-    for own, goal, size in ((1 - harmful, 1 - wanted, 0.0), (harmful, wanted, bound)):
-        mean = math.log(max(goal, 1e-12) / own) if own > 1e-12 else 0.0
-        share.append(own * density)
-        ratio.append(
-            spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES))
-        )
-        loss.append(np.full(len(density), size))
-    block = {"log_optimized": np.concatenate(ratio), "loss/loss": np.concatenate(loss)}
-    block["log_safe"] = np.zeros(len(block["loss/loss"]))
-    mix = isinstance(chosen, Mix)
-    kernel, weight = (MixKernel(), "max_ratio") if mix else (ClipKernel(), "analytic")
-    constraints = (Constraint("loss", level, bound),)
-    problem = Problem(Rows(block), chosen, kernel, constraints, weight)
-    return _Points(problem, np.concatenate(share))
+    harmful = np.array([safe_risk, optimized_risk]) / constraint.bound
+    own, goal = np.stack((1 - harmful, harmful), axis=1)
+    mean = np.log(np.maximum(goal, 1e-12) / np.where(own > 1e-12, own, np.maximum(goal, 1e-12)))
+    ratio = spread * STANDARD_SCORES - math.log(density @ np.exp(spread * STANDARD_SCORES))
+    ratio = np.add.outer(mean, ratio).ravel()
+    loss = np.repeat([0.0, constraint.bound], len(density))
+    rows = Rows({"log_safe": np.zeros(len(loss)), "log_optimized": ratio, "loss/loss": loss})
+    problem = Problem(rows, Clip(), ClipKernel(), (constraint,), "analytic")
+    if isinstance(find_family(family), Mix):
+        problem = Problem(rows, Mix(), MixKernel(), (constraint,), "max_ratio")
+    return _Points(problem, np.outer(own, density).ravel())
 
 
 def _from_log(
