@@ -331,10 +331,10 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
             )
     elif none:
         yield (
-            f"no beta passes: {found.rows} rows do not show that anything but the safe policy, "
-            f"whose mean loss{of} is {loss.safe_in_words} and calibrated risk {loss.risk:.4g}, is "
-            f"within alpha = {loss.alpha:g}; serve the safe policy only, collect rows (tether.plan "
-            f"says how many), or raise alpha"
+            f"no beta passes: {found.rows} rows do not show that any is within alpha = "
+            f"{loss.alpha:g} (the safe policy's mean loss{of} is {loss.safe_in_words}, its "
+            f"calibrated risk {loss.risk:.4g}); serve the safe policy only, collect rows "
+            f"(tether.plan says how many), or raise alpha"
         )
     elif found.exists and terms is not None and max(terms.added)[0] > WORTH_SAYING * loss.promise:
         yield f"the promise{of} is more than what was asked for: {terms}"
