@@ -248,21 +248,6 @@ def check_log(given: Mapping[str, Any], safe_share: float | None, max_ratio: flo
     return columns
 
 
-def check_stated(
-    columns: Collection[str], safe_share: float | None, max_ratio: float | None
-) -> float | None:
-    """The share of rows that the safe policy produced; None where that is not known."""
-    if max_ratio is not None:
-        validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
-    if safe_share is not None:
-        validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
-    if "log_mix" in columns:
-        return safe_share
-    if safe_share not in (None, 1):
-        raise ValueError(f"safe_share is {safe_share!r}, which needs log_mix: give both")
-    return 1.0
-
-
 def _reject_first(bad: Booleans, text: str, *values: Floats) -> None:
     """Raise with the values of the first bad row, if there is one."""
     if bad.any():

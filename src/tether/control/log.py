@@ -33,7 +33,6 @@ from tether.control.columns import (
     PolicyPath,
     check_draws,
     check_log,
-    check_stated,
     choose,
     from_safe,
     named_losses,
@@ -177,10 +176,15 @@ class Log(Columned, Described):
         self, rows: Rows, contextual: bool, safe_share: float | None, max_ratio: float | None
     ) -> None:
         """State where the rows lie, and what is known of all of them."""
-        self.rows = rows
+        self.rows, self.max_ratio = rows, max_ratio
         self.contextual = contextual or self.has_tables
-        self.safe_share = check_stated(rows.names, safe_share, max_ratio)
-        self.max_ratio = max_ratio
+        self.safe_share = safe_share if self.has_mixture else 1.0
+        if max_ratio is not None:
+            validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
+        if safe_share is not None:
+            validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
+            if self.safe_share != safe_share:
+                raise ValueError(f"safe_share is {safe_share!r}, which needs log_mix: give both")
 
     @classmethod
     def of_rows(
@@ -399,6 +403,8 @@ class Proposals(Columned):
     log_optimized: Floats
     log_mix: Floats | None
     from_safe: Booleans
+    context: NDArray[Any] | None = None
+    policy_path: PolicyPath | None = None
 
     def __init__(
         self,
@@ -419,19 +425,9 @@ class Proposals(Columned):
                 raise ValueError("policy_path of proposals needs drawn_at: which policy drew them")
             validate.same_length("policy_path", policy_path, "log_safe", rows)
             given |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
-        columns = check_draws(given)
-        self.policy_path = policy_path
-        self.context: NDArray[Any] | None = None
+        self.rows, self.policy_path = Rows(check_draws(given)), policy_path
         if context is not None:
             self.context = validate.labels("context", context, rows)
-        self.rows = Rows(columns)
-
-    @classmethod
-    def of_rows(cls, rows: Rows) -> Self:
-        """Make proposals of rows that lie anywhere; arrays exist if they lie in memory."""
-        proposals = cls.__new__(cls)
-        proposals.rows, proposals.context, proposals.policy_path = rows, None, None
-        return proposals
 
     @classmethod
     def from_frame(
@@ -511,7 +507,9 @@ class Proposals(Columned):
             drew: Any = block["from_safe"] if listed else by
             return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
 
-        return cls.of_rows(open_rows(source, places, where, derive=derive, check=check_draws))
+        proposals = cls.__new__(cls)
+        proposals.rows = open_rows(source, places, where, derive=derive, check=check_draws)
+        return proposals
 
     def __repr__(self) -> str:
         return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"
