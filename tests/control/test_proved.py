@@ -129,7 +129,7 @@ def test_budgeted_clip_with_own_draws_is_that_of_the_definition():
     found = calibrate(log, proposals, promise=PROMISE, family=f"budgeted_clip({budget})")
     weights = unbiased_weights(posed(log, proposals, f"budgeted_clip({budget})"), "promise")
     k = int(np.searchsorted(weights.t, -0.5))
-    got, limit = weights.weigh(next(iter(weights.problem.rows.blocks(1000))))
+    got, limit = weights.weigh(weights.problem.rows.columns)
     # below 1 the safe policy proposes; draws are dealt out in the order of the rows of a context
     rank = {c: iter(np.flatnonzero(log.context == c)) for c in np.unique(log.context)}
     beta, expected = np.exp(weights.t[k]), np.empty(len(log))

@@ -44,6 +44,10 @@ LARGEST_RATIO_ERROR = 1e9  # what a larger ratio error is replaced by: no beta p
 RISK_TOLERANCE = 1e-6  # how far rounding may carry the calibrated risk past alpha, relatively
 BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
 LOOSE_BAND = 0.3  # a normalizing constant that is open by more than this, in logs, costs gain
+LOOSE = (
+    "the proposals hardly determine the normalizing constant beyond this beta: with more of them, "
+    "of both policies, it may go further"
+)
 
 
 def calibrate(
@@ -167,7 +171,9 @@ def calibrate(
             known = _known_risks(safe_risk, constraints)
             given: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
             chain, own = find_chain(weights, uniform, rows=len(log), safe_risk=known, **given)
-            notes = _if_loose(weights, chain.log_beta)
+            after = min(int(np.count_nonzero(weights.t <= chain.log_beta)), len(weights.t) - 1)
+            if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
+                notes = (LOOSE,)
         curves = _curves(problem, weights.t)
     log_beta = min(own.values()) if chain is None else chain.log_beta
     nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
@@ -191,15 +197,11 @@ def calibrate(
         result = replace(result, gain=measure_gain(problem, result))
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
-    result = replace(result, warnings=(*notes, *doubts))
-    result = replace(result, warnings=all_warnings(result, log, looks))
+    result = replace(result, warnings=(*notes, *log.warnings, *doubts))
+    result = replace(result, warnings=all_warnings(result, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):
         warn_user(why_not_useful(result), AssumptionWarning)
-    logger.info(
-        "calibrated on %d rows: beta %.6g, family %s, %s %s%s",
-        *(len(log), result.beta, result.family, asked, targets),
-        "" if result.exists else "; no beta passes, the safe policy serves",
-    )
+    logger.info("calibrated on %d rows: beta %.6g", len(log), result.beta)
     return result
 
 
@@ -239,15 +241,6 @@ def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
     return unbiased_weights(problem, asked, error), error
-
-
-def _if_loose(weights: Weights, log_beta: float) -> tuple[str, ...]:
-    """Where the band of the normalizing constant may be what stops beta."""
-    after = min(int(np.count_nonzero(weights.t <= log_beta)), len(weights.t) - 1)
-    if weights.log_high[after] - weights.log_low[after] <= LOOSE_BAND:
-        return ()
-    text = "the proposals hardly determine the normalizing constant beyond this beta: with more"
-    return (f"{text} of them, of both policies, it may go further",)
 
 
 def _curves(problem: Problem, t: Floats) -> list[tuple[Floats, Floats]]:
@@ -324,12 +317,12 @@ def _constraints(
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     for name in names:
         key = f"[{name!r}]" if len(names) > 1 or isinstance(targets, Mapping) else ""
-        worst = bound[name] if isinstance(bound, Mapping) else bound
-        worst = validate.number(f"bound{key}", worst, above=0, below=1e200)
-        tolerated = targets[name] if isinstance(targets, Mapping) else targets
-        if validate.real(f"{asked}{key}", tolerated) >= worst:
+        given = (value[name] if isinstance(value, Mapping) else value for value in (bound, targets))
+        worst = validate.number(f"bound{key}", next(given), above=0, below=1e200)
+        tolerated = validate.real(f"{asked}{key}", next(given))
+        if tolerated >= worst:
             raise ValueError(
-                f"{asked}{key} must be above 0 and below bound = {worst:g}, got {tolerated!r}; "
+                f"{asked}{key} must be above 0 and below bound = {worst:g}, got {tolerated:g}; "
                 f"losses on another scale, such as money, need bound=, the largest possible one"
             )
         tolerated = validate.number(f"{asked}{key}", tolerated, above=0, below=worst)

@@ -17,7 +17,7 @@ from tether.control.chain import Chain
 from tether.control.checks import is_refuted
 from tether.control.engine import Measured
 from tether.control.gains import Gain
-from tether.control.log import Log, Probes
+from tether.control.log import Probes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,6 +68,10 @@ class PromiseTerms:
             (self.safe_excess, "on some logs no beta passes"),
             (self.unforeseen, "no draw foresees some actions: more proposals help"),
         ]
+
+    def __str__(self) -> str:
+        parts = [f"{v:.2g} ({why})" for v, why in self.added if v > 1e-6 * self.alpha]
+        return " + ".join([f"{self.alpha:.4g} (alpha)", *parts])
 
 
 @dataclass(frozen=True)
@@ -204,11 +208,8 @@ class Calibration(records.Saved, Described):
         parts = []
         for each in self.losses.values():
             named = f" ({each.name})" if len(self.losses) > 1 or each.name != "loss" else ""
-            if_safe = "" if self.chain is None else f", {_if_safe(self.chain, each)}"
-            parts.append(
-                f"the expected loss{named} of the next action is at most "
-                f"{each.promise:.4g}{if_safe}"
-            )
+            limit = f"{each.promise:.4g}{_if_safe(self.chain, each)}"
+            parts.append(f"the expected loss{named} of the next action is at most {limit}")
         statement = f"{condition(self)}, {' and '.join(parts)}"
         if self.chain is not None:
             statement += "; the number of rows was fixed beforehand"
@@ -281,11 +282,9 @@ def why_not_useful(found: Calibration) -> str:
     return ""
 
 
-def all_warnings(found: Calibration, log: Log, looks: int) -> tuple[str, ...]:
+def all_warnings(found: Calibration, looks: int) -> tuple[str, ...]:
     """The warnings of a result, and what else changes a decision."""
-    said = [*found.warnings, *log.warnings]
-    if log.approximate is not None:
-        said.append(log.approximate)
+    said = [*found.warnings]
     if looks > 1 and found.rule == "alpha":
         said.append(
             f"this is look {looks} at these rows, for which no term of the promise pays: choose on "
@@ -330,15 +329,13 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
             )
     elif none:
         yield (
-            f"no beta passes: {found.rows} rows do not show that anything but the safe policy, "
-            f"whose mean loss{of} is {loss.safe_in_words} and calibrated risk {loss.risk:.4g}, is "
-            f"within alpha = {loss.alpha:g}; serve the safe policy only, collect rows (tether.plan "
-            f"says how many), or raise alpha"
+            f"no beta passes: {found.rows} rows do not show that any is within alpha = "
+            f"{loss.alpha:g} (the safe policy's mean loss{of} is {loss.safe_in_words}, its "
+            f"calibrated risk {loss.risk:.4g}); serve the safe policy only, collect rows "
+            f"(tether.plan says how many), or raise alpha"
         )
-    elif found.exists and terms is not None:
-        for value, why in terms.added:
-            if value > WORTH_SAYING * loss.promise:
-                yield f"the promise{of} includes {value:.2g} because {why}"
+    elif found.exists and terms is not None and max(terms.added)[0] > WORTH_SAYING * loss.promise:
+        yield f"the promise{of} is more than what was asked for: {terms}"
 
 
 def _too_unsafe(found: Calibration, loss: LossResult) -> str:
@@ -373,12 +370,14 @@ def condition(found: Calibration) -> str:
     return f"with probability {found.confidence:g} over logs"
 
 
-def _if_safe(chain: Chain, loss: LossResult) -> str:
+def _if_safe(chain: Chain | None, loss: LossResult) -> str:
     """The condition of the soft chain, with what the log says of it."""
+    if chain is None:
+        return ""
     if loss.is_clearly_above(chain.levels[loss.name]):
-        return f"taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
+        return f", taking the safe policy's mean loss of {loss.safe_mean:.4g} for its risk"
     seen = f"{loss.safe_mean:.3g} ± {loss.safe_error:.2g} on this log"
-    return f"if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
+    return f", if the safe policy itself loses at most {chain.levels[loss.name]:.4g} ({seen})"
 
 
 def describe(found: Calibration, *, every: bool = False) -> Description:
@@ -397,9 +396,7 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
             safe = f"{each.risk:.4g} calibrated, {each.alpha:.4g} asked for; {safe}"
         facts.append((name, f"{safe}{'; limits beta' if limits else ''}"))
         if every and each.terms is not None and found.exists:
-            parts = [f"{each.alpha:.4g} (alpha)"]
-            parts += [f"{v:.2g} ({why})" for v, why in each.terms.added if v > 1e-6 * each.alpha]
-            facts.append(("made of", " + ".join(parts)))
+            facts.append(("made of", str(each.terms)))
     worth = f"{found.rows:,} rows, worth {measured.effective_sample_size:,.1f} at this beta"
     facts.append(("log", f"{worth}; {'' if found.contextual else 'no '}contexts"))
     if found.family.startswith("budgeted_clip"):
@@ -425,32 +422,20 @@ def _headline(found: Calibration) -> str:
     return f"beta = {size} {family}: 0 is the safe policy, inf the optimized one"
 
 
-def _more_facts(found: Calibration) -> list[tuple[str, str]]:
-    measured = found.measured
-    named = {
-        "empirical": "the largest among draws, or among all actions of the tables",
-        "analytic": "the largest possible",
-        "max_ratio": "the largest that the stated min_propensity or max_ratio allows",
-    }
-    stated = str(measured.test_weight)
+def _more_facts(found: Calibration) -> Iterator[tuple[str, str]]:
+    measured, chain, error = found.measured, found.chain, found.binding.ratio_error
     share = f"{measured.max_weight:.3g} of the total"
-    facts = [
-        ("largest weight", f"{share}; that of the next action is {named.get(stated, stated)}"),
-        ("mean ratio", f"{measured.mean_ratio:.4g}: near 1 if the log covers the optimized policy"),
-    ]
-    if np.isfinite(measured.acceptance) and measured.acceptance > 0:
+    yield "largest weight", f"{share}; that of the next action: {measured.test_weight}"
+    yield "mean ratio", f"{measured.mean_ratio:.4g}: near 1 if the log covers the optimized policy"
+    if measured.acceptance > 0:  # it is known
         draws = f"{1 / measured.acceptance:.3g} proposals per action"
-        facts.append(("acceptance", f"{measured.acceptance:.3g}: {draws}"))
-    if (chain := found.chain) is not None:
-        drawn = "every action has its own draw"
-        if not chain.spread:
-            drawn = f"the draw was {chain.uniform:.4g}"
-            for each in found.losses.values():
-                if (limit := chain.risk_quantile(each.name)) < each.bound:
-                    text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
-                    facts.append(("single logs", text))
-        facts.append(("soft chain", f"{len(chain.shares)} betas; {drawn}"))
-    error = found.binding.ratio_error
+        yield "acceptance", f"{measured.acceptance:.3g}: {draws}"
+    if chain is not None:
+        drawn = "every action has its own draw" if chain.spread else f"drawn: {chain.uniform:.4g}"
+        for each in () if chain.spread else found.losses.values():
+            if (limit := chain.risk_quantile(each.name)) < each.bound:
+                text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
+                yield "single logs", text
+        yield "soft chain", f"{len(chain.shares)} betas; {drawn}"
     if error > 1:
-        facts.append(("ratio error", f"every weight may be wrong by a factor of {error:.6g}"))
-    return facts
+        yield "ratio error", f"every weight may be wrong by a factor of {error:.6g}"

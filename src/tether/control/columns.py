@@ -6,15 +6,14 @@ know to values, checked at once in memory and block by block where they are read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
+from tether._core import frames, validate
 from tether._core.arrays import Booleans, Floats, Integers, Losses
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.families import PathFamily
@@ -31,6 +30,7 @@ MAX_STANDARD_ERRORS = 6.0  # a normalizer further above 1 than this is an error,
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 LOG_COLUMNS = (*DRAW_COLUMNS, "reward", *ACTION_TABLES)
+SCANNED_COLUMNS = (*LOG_COLUMNS, "log_logged", "log_base_limit", "safe_draws", "optimized_draws")
 SOURCES = ("safe", "optimized")
 
 
@@ -95,12 +95,12 @@ class PolicyPath:
     ) -> None:
         self.family = PathFamily(family).name
         self.log_beta = betas = validate.floats("log_beta", log_beta)
-        if not np.isfinite(betas).all() or not (np.diff(betas) > 0).all():
-            raise ValueError(f"log_beta must hold finite numbers that increase, got {betas!r:.200}")
         table = validate.log_probabilities("log_density", log_density, ndim=2, zero=True)
-        if table.shape[1] != len(betas):
+        increases = np.isfinite(betas).all() and (np.diff(betas) > 0).all()
+        if not increases or table.shape[1] != len(betas):
             raise ValueError(
-                f"log_density must have {len(betas)} columns, one per beta, got {table.shape[1]}"
+                f"log_beta must hold finite numbers that increase, and log_density a column for "
+                f"each of them, got {betas!r:.200} and {table.shape[1]} columns"
             )
         self.log_density, self.drawn_at = table, None
         if drawn_at is not None:
@@ -128,6 +128,73 @@ class Columned:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+# ---- where columns are -------------------------------------------------------------------------
+
+Chosen = dict[str, str | Sequence[str]]
+"""For each column that kernels know, where it is: a name, or several names of a table."""
+
+
+def choose(
+    known: Sequence[str],
+    named: Mapping[str, str | Sequence[str] | None],
+    accepted: Sequence[str],
+    loss: str | Sequence[str] = (),
+) -> Chosen:
+    """Where each column is, of a frame or of files with the known names.
+
+    A column `log_mix` is used if there is one, and so are tables called by the name of a table, or
+    by that name and an underscore.
+    """
+    if odd := set(named) - set(accepted):
+        raise TypeError(f"there is no argument {min(odd)!r}; columns are {', '.join(accepted)}")
+    names = [loss] if isinstance(loss, str) else list(loss)
+    if len(set(names)) < len(names) or ("reward" in accepted and not names):
+        raise ValueError(f"loss must name at least one column, and none twice, got {loss!r}")
+    columns: Chosen = {"loss/loss" if loss == name else f"loss/{name}": name for name in names}
+    columns |= {"log_safe": "log_safe", "log_optimized": "log_optimized"}
+    for name in ("log_mix", *(each for each in ACTION_TABLES if each in accepted)):
+        several = [each for each in known if each.startswith(f"{name}_")]
+        if name in known:
+            columns[name] = name
+        elif several and name != "log_mix":
+            columns[name] = several
+    columns |= {name: given for name, given in named.items() if given is not None}
+    columns = {name: place for name, place in columns.items() if place or place == ""}
+    check_names(columns)
+    needed = DRAW_COLUMNS[: 3 if "log_mix" in columns else 2]
+    for policy in SOURCES if "safe_draws" in columns else ():
+        drawn = columns[f"draws_{policy}"] = columns.pop(f"{policy}_draws")
+        if isinstance(drawn, str) or len(drawn) != len(needed):
+            raise ValueError(
+                f"{policy}_draws must name {len(needed)} columns of lists, with "
+                f"{', '.join(needed)} of the draws, got {drawn!r}"
+            )
+    return columns
+
+
+def used(columns: Chosen) -> set[str]:
+    """The names that columns have where they are read."""
+    several = ([name] if isinstance(name, str) else name for name in columns.values())
+    return {each for names in several for each in names}
+
+
+def read(frame: Any, columns: Chosen) -> dict[str, Any]:
+    """The chosen columns of a frame."""
+    return {
+        name: frames.column(frame, name.partition("/")[0], column)
+        if isinstance(column, str)
+        else np.column_stack([frames.column(frame, name, each) for each in column])
+        for name, column in columns.items()
+    }
+
+
+def who_drew(known: Sequence[str], stated: str | None) -> tuple[str, bool]:
+    """Who made the draws: the column that says it, or the policy that made all; and which it is."""
+    if stated is None:
+        return ("source", True) if "source" in known else ("optimized", False)
+    return stated, stated in known or stated not in SOURCES
 
 
 # ---- what columns must satisfy -----------------------------------------------------------------
@@ -181,21 +248,6 @@ def check_log(given: Mapping[str, Any], safe_share: float | None, max_ratio: flo
     return columns
 
 
-def check_stated(
-    columns: Collection[str], safe_share: float | None, max_ratio: float | None
-) -> float | None:
-    """The share of rows that the safe policy produced; None where that is not known."""
-    if max_ratio is not None:
-        validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
-    if safe_share is not None:
-        validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
-    if "log_mix" in columns:
-        return safe_share
-    if safe_share not in (None, 1):
-        raise ValueError(f"safe_share is {safe_share!r}, which needs log_mix: give both")
-    return 1.0
-
-
 def _reject_first(bad: Booleans, text: str, *values: Floats) -> None:
     """Raise with the values of the first bad row, if there is one."""
     if bad.any():
@@ -218,17 +270,9 @@ def refuse_probabilities(columns: Block) -> None:
 def named_losses(loss: Losses) -> dict[str, Any]:
     """Each loss by the name of its column."""
     if not isinstance(loss, Mapping):
-        columns = list(getattr(loss, "columns", ()))
-        if len(columns) > 1:
-            raise ValueError(
-                f"loss is a frame with the columns {columns[:5]}: several losses are passed as a "
-                f"mapping of columns by name, dict(frame); one loss is a column"
-            )
         return {"loss/loss": loss}
-    if not loss:
-        raise ValueError("loss is an empty mapping; at least one loss is needed")
-    if odd := [name for name in loss if not isinstance(name, str)]:
-        raise TypeError(f"loss must be named by strings, got the name {odd[0]!r}")
+    if not loss or not all(isinstance(name, str) for name in loss):
+        raise TypeError(f"loss must name losses by strings, at least one, got {list(loss)[:3]}")
     return {f"loss/{name}": values for name, values in loss.items()}
 
 
@@ -324,17 +368,10 @@ class Changed(Rows):
         """All rows as one block."""
         return self._change(self._rows.columns)
 
-    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """The changed blocks."""
-        return map(self._change, self._rows.blocks(size))
-
     def map(self, kernel: Callable[[Block], T], size: int = BLOCK) -> Iterator[T]:
         """What a kernel returns for each changed block."""
-        return self._rows.map(partial(_after, self._change, kernel), size)
-
-
-def _after(change: Callable[[Block], Block], kernel: Callable[[Block], T], block: Block) -> T:
-    return kernel(change(block))
+        change = self._change  # without the rows, for kernels that travel to other processes
+        return self._rows.map(lambda block: kernel(change(block)), size)
 
 
 @dataclass(frozen=True)
@@ -374,20 +411,19 @@ def match(log: Log, proposals: Proposals) -> Match:
         counts = np.array([[made["safe"]], [made["all"] - made["safe"]]], np.int64)
         return Match(none, none, np.array([len(log)]), counts)
     if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
-        raise TypeError(
-            f"context is {log.context.dtype} in the log and {proposals.context.dtype} in the "
-            f"proposals: labels must have the same type to be matched"
-        )
-    known, draw = np.unique(proposals.context, return_inverse=True)
-    row = np.minimum(np.searchsorted(known, log.context), len(known) - 1)
-    if (absent := known[row] != log.context).any():
+        kinds = f"{log.context.dtype} in the log and {proposals.context.dtype} in the proposals"
+        raise TypeError(f"context is {kinds}: labels must have the same type to be matched")
+    every = np.concatenate((log.context, proposals.context))
+    place = np.unique(every, return_inverse=True)[1]
+    row, draw = np.split(place, [len(log)])
+    size, drew = place.max() + 1, (proposals.from_safe, ~proposals.from_safe)
+    counts = np.array([np.bincount(draw[each], minlength=size) for each in drew], np.int64)
+    if (absent := (counts.sum(axis=0) == 0)[row]).any():
         missing = np.unique(log.context[absent])
         raise ValueError(
             f"proposals has no draw in context {log.context[np.argmax(absent)]!s} of the log "
             f"({len(missing)} such context(s))"
         )
-    size, drew = len(known), (proposals.from_safe, ~proposals.from_safe)
-    counts = np.array([np.bincount(draw[each], minlength=size) for each in drew], np.int64)
     return Match(row, draw, np.bincount(row, minlength=size), counts)
 
 
@@ -434,3 +470,15 @@ def ratios_of_draws(safe: Floats, optimized: Floats, mix: Floats | None = None) 
     with np.errstate(invalid="ignore"):
         found = [np.where(possible, optimized - safe, np.inf)]
         return found if mix is None else [*found, np.where(possible, safe - mix, -np.inf)]
+
+
+def with_ratios(block: Block) -> Block:
+    """The block with log ratios of stored draws, and their log bases, in place of their scores."""
+    found = dict(block)
+    for policy in SOURCES:
+        if (scores := block.get(f"draws_{policy}")) is None:
+            continue
+        safe, optimized, *mix = np.split(scores, 3 if "log_mix" in block else 2, axis=1)
+        found[f"draws_{policy}"], *base = ratios_of_draws(safe, optimized, *mix)
+        found |= {f"base_{policy}": each for each in base}
+    return found

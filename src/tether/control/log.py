@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,18 +26,21 @@ from tether._core.words import Columns, Described, Description
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
+    SCANNED_COLUMNS,
     Acting,
+    Chosen,
     Columned,
     PolicyPath,
     check_draws,
     check_log,
-    check_stated,
+    choose,
     from_safe,
     named_losses,
+    read,
+    used,
+    who_drew,
+    with_ratios,
 )
-
-if TYPE_CHECKING:
-    from tether.control.named_columns import Chosen
 
 EXPORT = "export"
 """Under this name a log that a run has exported has its digest, in files and in fingerprints."""
@@ -96,8 +99,6 @@ class Log(Columned, Described):
     acting : Acting, optional
         The policies that acted in the rows, if it was not always the safe policy; a promise and a
         confidence need it.
-    approximate : str, optional
-        What is approximate about the log-probabilities; every result made from the log says so.
     ratio_error : float, default 1.0
         A factor by which ratios of probabilities may be wrong, which calibrations allow for.
     reward : array_like, optional
@@ -109,7 +110,7 @@ class Log(Columned, Described):
         What `tether.make_log` notes of the policies, by which they are recognized when they serve.
         A log that is made of columns alone has none: nothing then tells other policies apart.
     warnings : sequence of str, default ()
-        What looks wrong about the log, in words; every calibration on it says so too.
+        What is approximate or looks wrong about the log; every result made from it says so.
 
     Examples
     --------
@@ -127,7 +128,6 @@ class Log(Columned, Described):
     log_optimized_all: Floats | None
     context: NDArray[Any] | None = None
     acting: Acting | None = None
-    approximate: str | None = None
     ratio_error: float = 1.0
     policy_path: PolicyPath | None = None
     probes: Probes | None = None
@@ -147,7 +147,6 @@ class Log(Columned, Described):
         safe_share: float | None = None,
         max_ratio: float | None = None,
         acting: Acting | None = None,
-        approximate: str | None = None,
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
@@ -170,17 +169,22 @@ class Log(Columned, Described):
         if context is not None:
             self.context = validate.labels("context", context, len(columns["log_safe"]))
         self._lay(Rows(columns), context is not None, safe_share, max_ratio)
-        self.acting, self.approximate, self.ratio_error = acting, approximate, ratio_error
-        self.policy_path, self.probes, self.warnings = policy_path, probes, tuple(warnings)
+        self.acting, self.policy_path, self.probes = acting, policy_path, probes
+        self.ratio_error, self.warnings = ratio_error, tuple(warnings)
 
     def _lay(
         self, rows: Rows, contextual: bool, safe_share: float | None, max_ratio: float | None
     ) -> None:
         """State where the rows lie, and what is known of all of them."""
-        self.rows = rows
+        self.rows, self.max_ratio = rows, max_ratio
         self.contextual = contextual or self.has_tables
-        self.safe_share = check_stated(rows.names, safe_share, max_ratio)
-        self.max_ratio = max_ratio
+        self.safe_share = safe_share if self.has_mixture else 1.0
+        if max_ratio is not None:
+            validate.number("max_ratio", max_ratio, above=1, below=np.inf, including=(1,))
+        if safe_share is not None:
+            validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
+            if self.safe_share != safe_share:
+                raise ValueError(f"safe_share is {safe_share!r}, which needs log_mix: give both")
 
     @classmethod
     def of_rows(
@@ -238,8 +242,6 @@ class Log(Columned, Described):
         ...                loss="cost", context=["age", "sex"])
         Log(2 rows, losses ['loss'], contexts)
         """
-        from tether.control.named_columns import choose, read, used
-
         chosen = choose(frames.names(frame), columns, LOG_COLUMNS, loss)
         has_tables = "log_safe_all" in chosen
         labels = read_contexts(frame, context, used(chosen), has_tables=has_tables)
@@ -283,7 +285,6 @@ class Log(Columned, Described):
             log-probabilities under the safe policy, under the optimized policy and, with a mixture,
             under the mixture.
         """
-        from tether.control.named_columns import SCANNED_COLUMNS, choose, used, with_ratios
         from tether.scan import open_rows
 
         contextual = False
@@ -324,19 +325,6 @@ class Log(Columned, Described):
         """Whether several policies produced the rows."""
         return "log_mix" in self.rows.names
 
-    @property
-    def overlap(self) -> float:
-        """How many rows the log is worth for the optimized policy as it is.
-
-        The effective sample size of the weights optimized over logged probability; 0 where the
-        optimized policy takes none of the logged actions.
-        """
-        log_weight = self.log_optimized - (self.log_safe if self.log_mix is None else self.log_mix)
-        total = np.logaddexp.reduce(log_weight)
-        if total == -np.inf:
-            return 0.0
-        return float(np.exp(2 * total - np.logaddexp.reduce(2 * log_weight)))
-
     def __repr__(self) -> str:
         contexts = "contexts" if self.contextual else "no contexts"
         kind = "tables of all actions" if self.has_tables else contexts
@@ -376,11 +364,8 @@ class Log(Columned, Described):
         contexts = "none" if self.context is None else f"{len(np.unique(self.context)):,} different"
         if self.log_safe_all is not None:
             contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
-        worth = f"the log is worth {self.overlap:,.1f} of its {len(self):,} rows for the optimized"
-        overlap = f"{worth} policy as it is (effective sample size)"
-        facts += [("contexts", contexts), ("overlap", overlap)]
-        approximate = [] if self.approximate is None else [self.approximate]
-        return Description(headline, facts=tuple(facts), warnings=(*approximate, *self.warnings))
+        facts.append(("contexts", contexts))
+        return Description(headline, facts=tuple(facts), warnings=self.warnings)
 
 
 class Proposals(Columned):
@@ -418,6 +403,8 @@ class Proposals(Columned):
     log_optimized: Floats
     log_mix: Floats | None
     from_safe: Booleans
+    context: NDArray[Any] | None = None
+    policy_path: PolicyPath | None = None
 
     def __init__(
         self,
@@ -438,19 +425,9 @@ class Proposals(Columned):
                 raise ValueError("policy_path of proposals needs drawn_at: which policy drew them")
             validate.same_length("policy_path", policy_path, "log_safe", rows)
             given |= {"log_path": policy_path.log_density, "drawn_at": policy_path.drawn_at}
-        columns = check_draws(given)
-        self.policy_path = policy_path
-        self.context: NDArray[Any] | None = None
+        self.rows, self.policy_path = Rows(check_draws(given)), policy_path
         if context is not None:
             self.context = validate.labels("context", context, rows)
-        self.rows = Rows(columns)
-
-    @classmethod
-    def of_rows(cls, rows: Rows) -> Self:
-        """Make proposals of rows that lie anywhere; arrays exist if they lie in memory."""
-        proposals = cls.__new__(cls)
-        proposals.rows, proposals.context, proposals.policy_path = rows, None, None
-        return proposals
 
     @classmethod
     def from_frame(
@@ -478,8 +455,6 @@ class Proposals(Columned):
         **columns : str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
         """
-        from tether.control.named_columns import choose, read, used, who_drew
-
         known = frames.names(frame)
         chosen, (by, listed) = choose(known, columns, DRAW_COLUMNS), who_drew(known, source)
         return cls(
@@ -514,7 +489,6 @@ class Proposals(Columned):
         where : pyarrow.dataset.Expression, optional
             Which rows of Parquet files to read.
         """
-        from tether.control.named_columns import choose, who_drew
         from tether.scan import open_rows
 
         if context is not None:
@@ -533,7 +507,9 @@ class Proposals(Columned):
             drew: Any = block["from_safe"] if listed else by
             return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
 
-        return cls.of_rows(open_rows(source, places, where, derive=derive, check=check_draws))
+        proposals = cls.__new__(cls)
+        proposals.rows = open_rows(source, places, where, derive=derive, check=check_draws)
+        return proposals
 
     def __repr__(self) -> str:
         return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"

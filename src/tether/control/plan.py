@@ -31,7 +31,7 @@ ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a p
 MOST_ROWS = 10**9  # no plan has more rows than this
 MOST_POINTS = 4000  # a log with more rows stands for itself by so many of them, evenly spaced
 MOST_COUNTS = 2000  # for how many numbers of losses the probability of passing is computed
-MOST_SIZES, NOISES = 64, 51  # how many sizes of losses are told apart, and values of their noise
+NOISES = 51  # values of the noise of sums of losses of several sizes
 STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)  # where a normal distribution has its points
 
 
@@ -208,7 +208,7 @@ def plan(
         assert safe_risk is not None
         risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
         risk = validate.number("optimized_risk", risk, above=0, below=bound, including=(0, bound))
-        points = _from_figures(safe_risk, risk, spread, family, level, bound)
+        points = _from_figures(safe_risk, risk, spread, family, Constraint("loss", level, bound))
     if safe_risk is not None:
         points = points.tilted(safe_risk)
     loss, ratio, possible = points.loss, points.ratio, points.ratio > -np.inf
@@ -282,7 +282,7 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
 
     The number of rows with a loss is binomial; if sizes differ, the sum over them is normal.
     """
-    from scipy.special import gammaln, ndtri, xlog1py, xlogy
+    from scipy.special import gammaln, xlog1py, xlogy
 
     if made.safe_risk >= made.level:
         return 0.0
@@ -292,19 +292,17 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
     count = np.unique(np.linspace(low, high, min(high - low + 1, MOST_COUNTS)).astype(np.int64))
     ways = gammaln(rows + 1) - gammaln(count + 1) - gammaln(rows - count + 1)
     chance = np.exp(ways + xlogy(count, share) + xlog1py(rows - count, -share))
-    alike = len(losses.sizes) == 1
-    noise = [0.0] if alike else ndtri((np.arange(NOISES) + 0.5) / NOISES).tolist()
-    passing = np.mean([_passes(made, losses, rows, count, each) for each in noise], axis=0)
+    passing = _passes(made, losses, rows, count).mean(axis=0)
     return float(chance @ passing / chance.sum())
 
 
-def _passes(
-    made: Plan, losses: _Losses, rows: int, count: Integers, noise: float
-) -> Floats | Booleans:
-    """The probability of passing for logs with so many losses, whose sum is off by some noise.
+def _passes(made: Plan, losses: _Losses, rows: int, count: Integers) -> Floats | Booleans:
+    """The probability of passing for logs with so many losses (values of noise × counts).
 
     What decides is a sum over rows: of losses, or of the logs of what bettors' capitals become.
     """
+    from scipy.special import ndtri
+
     bound, level, added = made.bound, made.level, np.append(0.0, losses.sizes)[:, None]
     tolerated, stakes = level, None
     if made.rule == "promise":
@@ -318,12 +316,14 @@ def _passes(
     chances = losses.shares / max(losses.shares.sum(), 1e-300)
     mean, number = chances @ added[1:], count[:, None]
     deviation = np.sqrt(np.maximum(chances @ (added[1:] - mean) ** 2, 0.0))
+    noises = NOISES if len(losses.sizes) > 1 else 1
+    noise = ndtri((np.arange(noises) + 0.5) / noises)[:, None, None]
     total = number * mean + np.sqrt(number) * deviation * noise + (rows - number) * added[0]
     if made.rule == "confidence":
-        return certified(total, log_shares, error)
+        return np.array([certified(each, log_shares, error) for each in total])
     if stakes is not None:
-        return np.asarray(np.exp(np.minimum(total[:, 0], 0.0)) * (tolerated >= made.safe_risk))
-    return np.asarray(total[:, 0] <= level * (rows + 1) * (1 + TIE_TOLERANCE) - bound)
+        return np.asarray(np.exp(np.minimum(total[..., 0], 0.0)) * (tolerated >= made.safe_risk))
+    return np.asarray(total[..., 0] <= level * (rows + 1) * (1 + TIE_TOLERANCE) - bound)
 
 
 def _variance(values: Floats, shares: Floats) -> float:
@@ -351,15 +351,12 @@ class _Points:
 
     @property
     def losses(self) -> _Losses:
-        """The losses of the points, of at most a few sizes."""
+        """The losses of the points; one of size B that never comes if none have any."""
         harmed = (self.loss > 0) & (self.share > 0)
         if not harmed.any():
             return _Losses(np.full(1, self.problem.constraints[0].bound), np.zeros(1))
-        loss, share = self.loss[harmed], self.share[harmed]
-        place = np.round(np.sqrt(loss / loss.max()) * MOST_SIZES).astype(np.int64)
-        weight, sums = np.bincount(place, share), np.bincount(place, share * loss)
-        filled = weight > 0
-        return _Losses(sums[filled] / weight[filled], weight[filled].astype(np.float64))
+        sizes, place = np.unique(self.loss[harmed], return_inverse=True)
+        return _Losses(sizes, np.bincount(place, self.share[harmed]).astype(np.float64))
 
     def tilted(self, mean: float) -> _Points:
         """The points with another mean loss: harmful ones count more, or less."""
@@ -404,28 +401,22 @@ class _Points:
 
 
 def _from_figures(
-    safe_risk: float, optimized_risk: float, spread: float, family: str, level: float, bound: float
+    safe_risk: float, optimized_risk: float, spread: float, family: str, constraint: Constraint
 ) -> _Points:
     """Losses of 0 or the bound, and normal log ratios among harmless and among harmful actions."""
-    chosen = Mix() if isinstance(find_family(family), Mix) else Clip()
     density = np.exp(-(STANDARD_SCORES**2) / 2)
     density /= density.sum()
-    harmful, wanted = safe_risk / bound, optimized_risk / bound
-    share, ratio, loss = [], [], []
-    for own, goal, size in ((1 - harmful, 1 - wanted, 0.0), (harmful, wanted, bound)):
-        mean = math.log(max(goal, 1e-12) / own) if own > 1e-12 else 0.0
-        share.append(own * density)
-        ratio.append(
-            spread * STANDARD_SCORES + mean - math.log(density @ np.exp(spread * STANDARD_SCORES))
-        )
-        loss.append(np.full(len(density), size))
-    block = {"log_optimized": np.concatenate(ratio), "loss/loss": np.concatenate(loss)}
-    block["log_safe"] = np.zeros(len(block["loss/loss"]))
-    mix = isinstance(chosen, Mix)
-    kernel, weight = (MixKernel(), "max_ratio") if mix else (ClipKernel(), "analytic")
-    constraints = (Constraint("loss", level, bound),)
-    problem = Problem(Rows(block), chosen, kernel, constraints, weight)
-    return _Points(problem, np.concatenate(share))
+    harmful = np.array([safe_risk, optimized_risk]) / constraint.bound
+    own, goal = np.stack((1 - harmful, harmful), axis=1)
+    mean = np.log(np.maximum(goal, 1e-12) / np.where(own > 1e-12, own, np.maximum(goal, 1e-12)))
+    ratio = spread * STANDARD_SCORES - math.log(density @ np.exp(spread * STANDARD_SCORES))
+    ratio = np.add.outer(mean, ratio).ravel()
+    loss = np.repeat([0.0, constraint.bound], len(density))
+    rows = Rows({"log_safe": np.zeros(len(loss)), "log_optimized": ratio, "loss/loss": loss})
+    problem = Problem(rows, Clip(), ClipKernel(), (constraint,), "analytic")
+    if isinstance(find_family(family), Mix):
+        problem = Problem(rows, Mix(), MixKernel(), (constraint,), "max_ratio")
+    return _Points(problem, np.outer(own, density).ravel())
 
 
 def _from_log(

@@ -36,7 +36,16 @@ def pose(
     Rules that need no test weight pass None: then it is the largest among draws, if there are any.
     """
     if proposals is not None:
-        _check_proposals(log, proposals)
+        if not isinstance(proposals, Proposals):
+            raise TypeError(
+                f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise "
+                f"are passed by name, such as alpha=0.1"
+            )
+        if log.has_tables:
+            raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
+        if log.has_mixture != ("log_mix" in proposals.rows.names):
+            lacking = "proposals" if log.has_mixture else "log"
+            raise ValueError(f"log_mix is missing in the {lacking}: give it in both, or in neither")
     if isinstance(family, PathFamily):
         return _pose_path(log, proposals, family, test_weight, constraints)
     stored = "draws_safe" in log.rows.names
@@ -97,19 +106,6 @@ def pose(
         shares_draws=shared,
         blend=blend,
     )
-
-
-def _check_proposals(log: Log, proposals: Proposals) -> None:
-    if not isinstance(proposals, Proposals):
-        raise TypeError(
-            f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise are "
-            f"passed by name, such as alpha=0.1"
-        )
-    if log.has_tables:
-        raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
-    if log.has_mixture != ("log_mix" in proposals.rows.names):
-        lacking = "proposals" if log.has_mixture else "log"
-        raise ValueError(f"log_mix is missing in the {lacking}: give it in both, or in neither")
 
 
 def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:

@@ -166,7 +166,7 @@ def make_log(
         scores["safe"],
         scores["optimized"],
         log_mix=scores.get("logged_by"),
-        approximate=approximate,
+        warnings=[approximate] if approximate else [],
         ratio_error=ratio_error,
         probes=probes,
         **stated,

@@ -257,7 +257,7 @@ def make_log(
         **columns,
         safe_share=share or None,
         acting=acting,
-        approximate=given.get("approximate"),
+        warnings=[given["approximate"]] if given.get("approximate") else [],
         ratio_error=float(given.get("ratio_error", 1.0)) * error,
     )
 
