@@ -234,14 +234,13 @@ class LearnThenTest(Rule):
         same = np.array_equal(sweep.thresholds, first.thresholds)
         if self.procedure == "bonferroni" and (sweep.exact or not same):
             raise ValueError(
-                "procedure = 'bonferroni' needs thresholds chosen before seeing the data, the same "
-                "for every loss; only 'fixed_sequence' may test every score"
+                "procedure = 'bonferroni' needs thresholds chosen before the data are seen, the "
+                "same for every loss"
             )
         if sweep.among_selected and sweep.exact:
             raise ValueError(
-                f"loss = {sweep.loss!r} is a rate among the selected, and this walk starts at "
-                "+inf, where nothing is selected: pass thresholds, the largest of which selects "
-                "enough items"
+                f"loss = {sweep.loss!r} is a rate among the selected: pass thresholds, the largest "
+                "of which selects enough items"
             )
         levels = sweep.pieces.level
         if self.pvalue == "binomial" and ((levels > 0) & (levels < sweep.bound)).any():
