@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import unquote
 
 HIDDEN = "***"
 """What stands in the place of a password."""
@@ -44,22 +43,6 @@ def redact_url(text: str) -> str:
         return HIDDEN if separator or _SECRET_IN_PATH.search(text) else text
     login = re.sub(":.*@", f":{HIDDEN}@", parts["login"] or "", flags=re.S)
     return parts["scheme"] + login + parts["place"] + (f"?{HIDDEN}" if parts["query"] else "")
-
-
-def redact_message(message: str, url: str) -> str:
-    """A message without the URL and without the secrets that the URL contains.
-
-    >>> redact_message("no route for 'secret'", "postgresql://ann:secret@localhost/clinic")
-    "no route for '***'"
-    """
-    message = message.replace(url, redact_url(url))
-    parts = URL.fullmatch(url)
-    login, query = (parts["login"] or "", parts["query"] or "") if parts else ("", "")
-    secrets = [login[:-1].partition(":")[2]]
-    secrets += [e.partition("=")[2] for e in query.split("&") if _SECRET_IN_PATH.search(e)]
-    for secret in sorted({*secrets, *map(unquote, secrets)} - {""}, key=len, reverse=True):
-        message = message.replace(secret, HIDDEN)
-    return message
 
 
 def redact_text(message: str) -> str:
