@@ -132,6 +132,8 @@ class Rule:
 class Chain(Rule):
     """The soft chain: a promise that is proved, with no estimated term."""
 
+    method: str = "soft chain"
+    kind: str = "promise"
     spread: bool = False
     seed: int = 0
 
@@ -203,6 +205,8 @@ def _design(sweep: Sweep, promise: float) -> tuple[float, float]:
 class LearnThenTest(Rule):
     """Learn then Test: alpha with a probability."""
 
+    method: str = "LTT"
+    kind: str = "confidence"
     confidence: float = 0.9
     procedure: str = "fixed_sequence"
     pvalue: str | None = None
