@@ -117,7 +117,7 @@ def estimate_ratio(
         )
     rows = np.repeat(np.arange(length(contexts)), draws)
     where, drawn_in = take(contexts, rows), take(contexts, np.tile(rows, 2))
-    actions = policy_calls.concatenate_actions(
+    actions = np.concatenate(
         [policy_calls.draw(name, each, where, rng) for name, each in samplers.items()]  # type: ignore[arg-type]
     )
     is_optimized = np.repeat([False, True], count)

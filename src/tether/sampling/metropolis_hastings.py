@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls
 from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import Envelope
@@ -104,7 +103,7 @@ class Chains:
 
     def _replace_states(self, chains: Integers, draws: ScoredDraws, rows: Integers) -> None:
         """Move chains to rows of the draws; arrays of states returned before stay unchanged."""
-        candidates = policy_calls.concatenate_actions([self.actions, draws.actions[rows]])
+        candidates = np.concatenate([self.actions, draws.actions[rows]])
         latest = np.arange(self.count)
         latest[chains] = self.count + np.arange(len(chains))
         self.actions = candidates[latest]
@@ -135,7 +134,7 @@ def metropolis(
         chains.advance(min(burn_in, max_draws), batch_size)
         chains.settle(max_draws, batch_size)
         groups.append(chains)
-    actions = policy_calls.concatenate_actions([group.actions for group in groups])
+    actions = np.concatenate([group.actions for group in groups])
     scored = sum(group.scored for group in groups)
     from_safe = sum(int(np.count_nonzero(group.from_safe)) for group in groups)
     return actions, SamplingInfo(

@@ -228,16 +228,14 @@ def _describe(
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
         promise = rule.promise(sweep, level, measured, safest)
-    statement = promise.statement
-    if sweep.scored is not None and sweep.loss in LOSS_WORDS:
-        words = LOSS_WORDS[sweep.loss]
-        statement = statement.replace("expected loss", f"expected {words}", 1)
+    words = "loss" if sweep.scored is None else LOSS_WORDS.get(sweep.loss, "loss")
+    statement = promise.statement.replace("expected loss", f"expected {words}", 1)
     threshold = float(sweep.thresholds[place])
     if not exists and sweep.exact and sweep.safer == "smaller":
         threshold = -np.inf  # safer than the lowest score seen, for scores to come
-    risks = sweep.risks(conservative=rule.kind == "alpha", envelope=rule.envelope)
+    at_alpha = rule.kind == "alpha"
+    risks = sweep.risks(conservative=at_alpha, envelope=rule.envelope)
     curve = _curve(sweep, risks, place)
-    paid = safest is not None and rule.kind == "alpha"
     found = Selection(
         method=rule.method,
         rule=rule.kind,
@@ -249,7 +247,7 @@ def _describe(
         statement=statement,
         n_candidates=len(sweep.thresholds),
         stability_term=promise.stability_term,
-        existence_term=safest.excess_where_passing(level) if safest and paid else 0.0,
+        existence_term=safest.excess_where_passing(level) if safest and at_alpha else 0.0,
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
         kept=None if sweep.scored is None else _kept(sweep.scored, threshold),
