@@ -83,10 +83,6 @@ def import_path_of(value: Any) -> str | None:
     return path if found is value or found == value else None
 
 
-TEMPORARY_PREFIX = ".tether-"
-"""The beginning of the names of files that are not yet complete."""
-
-
 def write_bytes(path: str | Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write a whole file, or nothing."""
     with replacing(path, overwrite=overwrite) as temporary:
@@ -98,23 +94,19 @@ def replacing(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """An empty temporary file, for its owner alone, which becomes `path` where nothing fails."""
     target = Path(path)
     require_target(target, overwrite=overwrite)
-    temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=target.parent)
-        temporary = Path(name)
-        os.close(handle)
-        yield temporary
-        _flush(temporary)
-        require_target(target, overwrite=overwrite)
-        os.replace(temporary, target)
+        with tempfile.TemporaryDirectory(prefix=".tether-", dir=target.parent) as folder:
+            temporary = Path(folder) / target.name
+            temporary.touch(0o600)
+            yield temporary
+            _flush(temporary)
+            require_target(target, overwrite=overwrite)
+            os.replace(temporary, target)
     except OSError as error:
         if error.errno is None or isinstance(error, FileExistsError):
             raise
         reason = f"{os.strerror(error.errno)}; nothing was written"
         raise OSError(error.errno, reason, str(target)) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
     _flush(target.parent)
 
 
