@@ -115,19 +115,16 @@ def _record_classes() -> tuple[type[records.Saved], ...]:
 
 
 def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Finding:
-    """Whether the log gives this result; the ratio error is the log's, or the one stated."""
-    stated = max(each.ratio_error for each in found.losses.values())
-    problem = ""
-    for ratio_error in (None, stated):
-        try:
-            again = calibrate(log, proposals, ratio_error=ratio_error, **settings_of(found))
-        except (ValueError, TypeError) as error:
-            if str(error).startswith("family must be"):
-                return Finding("result", None, f"{found.family!r} is not a family of the package")
-            return Finding("result", False, f"calibrating on the log fails: {error}")
-        if not (problem := difference(found, again)):
-            return Finding("result", True, "calibrating again gives the same")
-    return Finding("result", False, f"calibrating again gives a different {problem}")
+    """Whether the log gives this result."""
+    try:
+        again = calibrate(log, proposals, **settings_of(found))
+    except (ValueError, TypeError) as error:
+        if str(error).startswith("family must be"):
+            return Finding("result", None, f"{found.family!r} is not a family of the package")
+        return Finding("result", False, f"calibrating on the log fails: {error}")
+    if problem := difference(found, again):
+        return Finding("result", False, f"calibrating again gives a different {problem}")
+    return Finding("result", True, "calibrating again gives the same")
 
 
 def settings_of(found: Calibration) -> dict[str, Any]:
@@ -141,6 +138,7 @@ def settings_of(found: Calibration) -> dict[str, Any]:
         **own,
         target: {name: each.alpha for name, each in found.losses.items()},
         "bound": {name: each.bound for name, each in found.losses.items()},
+        "ratio_error": max(each.ratio_error for each in found.losses.values()),
         "confidence": found.confidence,
         "family": found.family,
         "blend": found.blend,
