@@ -57,7 +57,7 @@ json_values = st.recursive(
 results = st.builds(
     FoundResult,
     rows=st.integers(),
-    beta=st.none() | floats,
+    beta=st.none() | floats | st.integers(),
     weight=st.sampled_from(["empirical", "analytic"]) | floats,
     parts=st.dictionaries(words, parts, max_size=3),
     by_rows=st.dictionaries(st.integers(), floats, max_size=3),

@@ -57,7 +57,9 @@ def take(contexts: Any, index: NDArray[np.int64]) -> Any:
 
 def part(contexts: Any, start: int, stop: int) -> Any:
     """The contexts from start to before stop."""
-    return take(contexts, np.arange(start, min(stop, length(contexts))))
+    if isinstance(contexts, int):
+        return min(stop, contexts) - start
+    return (contexts.iloc if hasattr(contexts, "iloc") else contexts)[start:stop]
 
 
 def parts(contexts: Any, size: int) -> list[Any]:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.parse import unquote
 
 HIDDEN = "***"
 """What stands in the place of a password."""
@@ -44,22 +43,6 @@ def redact_url(text: str) -> str:
         return HIDDEN if separator or _SECRET_IN_PATH.search(text) else text
     login = re.sub(":.*@", f":{HIDDEN}@", parts["login"] or "", flags=re.S)
     return parts["scheme"] + login + parts["place"] + (f"?{HIDDEN}" if parts["query"] else "")
-
-
-def redact_message(message: str, url: str) -> str:
-    """A message without the URL and without the secrets that the URL contains.
-
-    >>> redact_message("no route for 'secret'", "postgresql://ann:secret@localhost/clinic")
-    "no route for '***'"
-    """
-    message = message.replace(url, redact_url(url))
-    parts = URL.fullmatch(url)
-    login, query = (parts["login"] or "", parts["query"] or "") if parts else ("", "")
-    secrets = [login[:-1].partition(":")[2]]
-    secrets += [e.partition("=")[2] for e in query.split("&") if _SECRET_IN_PATH.search(e)]
-    for secret in sorted({*secrets, *map(unquote, secrets)} - {""}, key=len, reverse=True):
-        message = message.replace(secret, HIDDEN)
-    return message
 
 
 def redact_text(message: str) -> str:
@@ -100,10 +83,6 @@ def import_path_of(value: Any) -> str | None:
     return path if found is value or found == value else None
 
 
-TEMPORARY_PREFIX = ".tether-"
-"""The beginning of the names of files that are not yet complete."""
-
-
 def write_bytes(path: str | Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write a whole file, or nothing."""
     with replacing(path, overwrite=overwrite) as temporary:
@@ -115,23 +94,19 @@ def replacing(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """An empty temporary file, for its owner alone, which becomes `path` where nothing fails."""
     target = Path(path)
     require_target(target, overwrite=overwrite)
-    temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=target.parent)
-        temporary = Path(name)
-        os.close(handle)
-        yield temporary
-        _flush(temporary)
-        require_target(target, overwrite=overwrite)
-        os.replace(temporary, target)
+        with tempfile.TemporaryDirectory(prefix=".tether-", dir=target.parent) as folder:
+            temporary = Path(folder) / target.name
+            temporary.touch(0o600)
+            yield temporary
+            _flush(temporary)
+            require_target(target, overwrite=overwrite)
+            os.replace(temporary, target)
     except OSError as error:
         if error.errno is None or isinstance(error, FileExistsError):
             raise
         reason = f"{os.strerror(error.errno)}; nothing was written"
         raise OSError(error.errno, reason, str(target)) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
     _flush(target.parent)
 
 

@@ -142,13 +142,6 @@ def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
         validate.reject("the safe policy's log_prob", log_safe, outside, accepted)
 
 
-def concatenate_actions(
-    pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]] | None = None
-) -> NDArray[Any]:
-    """Actions of both policies in one array, in these `rows` of it if they are given."""
-    joined = np.concatenate(pieces)
-    if rows is None:
-        return joined
-    actions = np.empty_like(joined)
-    actions[np.concatenate(rows)] = joined
-    return actions
+def concatenate_actions(pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Actions that were drawn for these rows each, in the order of all rows."""
+    return np.asarray(np.concatenate(pieces)[np.argsort(np.concatenate(rows))])

@@ -62,8 +62,8 @@ def encode(value: Any) -> Any:
 def decode(kind: Any, value: Any, name: str = "record") -> Any:
     """Undo `encode` for a value of a known type; errors say which entry is wrong.
 
-    >>> decode(dict[str, float], {"low": 1, "high": "inf"})
-    {'low': 1.0, 'high': inf}
+    >>> decode(dict[str, float], {"low": 0.5, "high": "inf"})
+    {'low': 0.5, 'high': inf}
     """
     origin: Any = typing.get_origin(kind) or kind
     arguments = typing.get_args(kind)
@@ -97,7 +97,7 @@ def decode(kind: Any, value: Any, name: str = "record") -> Any:
         kinds = arguments if is_fixed else arguments[:1] * len(value)
         _require(len(value) == len(kinds), name, f"{len(kinds)} values", value)
         return origin(decode(kinds[k], item, f"{name}[{k}]") for k, item in enumerate(value))
-    return kind(value)
+    return value
 
 
 def _saved_names(record: Any) -> list[str]:

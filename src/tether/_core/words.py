@@ -107,8 +107,6 @@ class Columns(dict[str, NDArray[Any]]):
             lines.insert(1 + MAX_PRINTED_ROWS // 2, f"  … {left_out:,} more rows …")
         return "\n".join(lines)
 
-    __str__ = __repr__
-
 
 def format_cell(value: Any) -> str:
     """One value as text: four significant digits, and a dash where there is no value."""

@@ -111,7 +111,7 @@ def estimate_ratio(
             f"contexts make {count} draws of each policy; at least {MIN_RATIO_DRAWS} are needed"
         )
     drawn_in = take(contexts, np.tile(np.arange(count), 2))
-    actions = policy_calls.concatenate_actions(
+    actions = np.concatenate(
         [policy_calls.draw(name, each, contexts, rng) for name, each in samplers.items()]  # type: ignore[arg-type]
     )
     # Both halves have as many draws of one policy as of the other, in a context both.

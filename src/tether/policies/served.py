@@ -116,7 +116,7 @@ def draw_asking_every_policy(
     which = sample_categorical(policy.log_shares[None], count, rng)
     shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])
     from_safe = rng.random(count) >= shares[which]
-    return np.asarray(policy_calls.concatenate_actions(drawn)[np.arange(count) + count * from_safe])
+    return np.asarray(np.concatenate(drawn)[np.arange(count) + count * from_safe])
 
 
 def _selects_by_coin(policy: Any) -> bool:

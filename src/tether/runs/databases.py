@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
-from tether._core.files import URL, redact_message, redact_url
+from tether._core.files import URL, redact_text, redact_url
 from tether.runs.errors import StoreError
 
 OWNER_ALONE = 0o600
@@ -138,7 +138,8 @@ class Database:
             yield
         except exc.SQLAlchemyError as error:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
-            message = f"could not {operation} {self.name}: {redact_message(cause, self._url)}"
+            cause = redact_text(cause.replace(self._url, self.name))
+            message = f"could not {operation} {self.name}: {cause}"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
             raise StoreError(message) from error

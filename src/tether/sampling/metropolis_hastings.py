@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls
 from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import Envelope
@@ -105,7 +104,7 @@ class Chains:
 
     def _replace_states(self, chains: Integers, draws: ScoredDraws, rows: Integers) -> None:
         """Move chains to rows of the draws."""
-        candidates = policy_calls.concatenate_actions([self.actions, draws.actions[rows]])
+        candidates = np.concatenate([self.actions, draws.actions[rows]])
         latest = np.arange(self.count)
         latest[chains] = self.count + np.arange(len(chains))
         self.actions = candidates[latest]
@@ -136,4 +135,4 @@ def metropolis(
         groups.append(chains.actions)
         counts = chains.scored, chains.scored, chains.calls, chains.proposed_safe
         infos.append(SamplingInfo("metropolis", chains.count, *counts))
-    return policy_calls.concatenate_actions(groups), together("metropolis", infos)
+    return np.concatenate(groups), together("metropolis", infos)

@@ -119,12 +119,11 @@ def _of(cls: Any, *attributes: str, build: Callable[..., Any] | None = None) -> 
     return cls, Kind(cls.__name__, state, build or cls)
 
 
-def _record(cls: type) -> tuple[type, Kind]:
-    """A frozen record, by its own codec."""
-    build = partial(records.decode, cls)
-    return cls, Kind(cls.__name__, lambda record: {"value": records.encode(record)}, build)
-
-
+CALIBRATION = Kind(
+    "Calibration",
+    lambda found: {"value": records.encode(found)},
+    partial(records.decode, Calibration),
+)
 BY_CLASS: dict[type, Kind] = dict(
     (
         _of(Gaussian, "_mean", "_scale"),
@@ -143,7 +142,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(TorchPolicy, "_distribution"),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
-        _record(Calibration),
+        (Calibration, CALIBRATION),
         (Tethered, Kind("Tethered", _tethered_state, _tethered)),
         _of(Normalizer),
         _of(Clip),
@@ -168,9 +167,8 @@ def _function_state(function: Any) -> dict[str, Any]:
     if path is None:
         name = getattr(function, "__qualname__", repr(function))
         raise CannotSaveError(
-            f"is a function that no import path leads to ({name!r}). Define it at the top level of "
-            f"a module, not in the script that is run; or make the policy with "
-            f"tether.policies.policy_from('package.module:function', …)"
+            f"is a function without an import path ({name!r}): define it at the top level of a "
+            f"module, or make the policy with tether.policies.policy_from('module:function', …)"
         )
     return {"path": path}
 
@@ -178,8 +176,7 @@ def _function_state(function: Any) -> dict[str, Any]:
 def _method_state(method: MethodType) -> dict[str, Any]:
     if method.__name__ not in METHODS_CALLED:
         raise CannotSaveError(
-            f"is the method {method.__name__!r} of {type(method.__self__).__name__}; only these "
-            f"methods are saved as functions: {', '.join(METHODS_CALLED)}"
+            f"is the method {method.__name__!r}; saved are only {', '.join(METHODS_CALLED)}"
         )
     return {"of": method.__self__, "name": method.__name__}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from functools import partial
 from typing import Any
 
 from tether._core.extras import require
@@ -12,6 +13,8 @@ from tether.policies.functions import recipe_of, remember
 from tether.saving.archive import array_from_bytes, stored_zip
 from tether.saving.objects import CannotSaveError, Member, Permissions
 
+_skops = partial(require, "a saved scikit-learn model", "skops.io")
+_safetensors = partial(require, "a saved torch module", "safetensors.torch")
 MAX_UNPACKED_BYTES = 1 << 30
 """The most bytes that a sparse matrix inside a model may unpack to."""
 
@@ -55,10 +58,7 @@ def load_sklearn(permissions: Permissions, model: bytes) -> Any:
     known = _skops().get_untrusted_types(data=model)
     untrusted = [name for name in known if name not in permissions.trusted]
     if untrusted:
-        raise ValueError(
-            f"the saved model has types that are not trusted: pass trusted={untrusted!r:.2000} if "
-            f"you trust who wrote the file"
-        )
+        raise ValueError(f"types in the saved model that trusted= must name: {untrusted!r:.2000}")
     return _skops().loads(model, trusted=list(permissions.trusted))
 
 
@@ -78,10 +78,6 @@ def _check_arrays(members: dict[str, bytes]) -> None:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 names = _bounded(archive, MAX_UNPACKED_BYTES)
                 _check_arrays({each: archive.read(each) for each in names})
-
-
-def _skops() -> Any:
-    return require("a saved scikit-learn model", "skops.io")
 
 
 def find_function(permissions: Permissions, path: str) -> Any:
@@ -104,9 +100,8 @@ def module_state(module: Any) -> dict[str, Any]:
     recipe = recipe_of(module)
     if recipe is None:
         raise CannotSaveError(
-            f"is a torch module, of which only the weights can be saved. Make it with "
-            f"tether.policies.policy_from('package.module:{type(module).__name__}', …), which "
-            f"remembers how to make it again, and load weights into it or train it then"
+            f"is a torch module: make it with tether.policies.policy_from("
+            f"'package.module:{type(module).__name__}', …), and load weights into it or train it"
         )
     tensors = {**dict(module.named_buffers()), **module.state_dict()}
     copies = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
@@ -134,7 +129,3 @@ def load_module(
     for name, each in module.named_modules():
         each.training = name in training
     return module
-
-
-def _safetensors() -> Any:
-    return require("a saved torch module", "safetensors.torch")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether._core import records
+from tether._core import records, signing
 from tether._core.records import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
@@ -71,39 +71,32 @@ def verify_record(
     """
     if proposals is not None and log is None:
         raise ValueError("proposals are compared together with a log: give log too")
+    key = None if key is None else signing.read_public_key(key)
     return Verification(str(path), tuple(_findings(Path(path), key, log, proposals)))
 
 
 def _findings(
     path: Path, key: PublicKey | None, log: Log | None, proposals: Proposals | None
 ) -> Iterator[Finding]:
-    if path.read_bytes()[:2] == b"PK":
-        try:
-            unpack(path.read_bytes(), MAX_POLICY_BYTES)
-        except ValueError as error:
-            yield Finding("digest", False, str(error))
-        else:
+    content = path.read_bytes()
+    try:
+        if content.startswith(b"PK"):
+            unpack(content, MAX_POLICY_BYTES)
             yield Finding("digest", True, "the policies and rows have the digest in the archive")
             yield Finding("signature", None if key is None else False, "archives are not signed")
-        return
-    try:
+            return
         entries = records.parse(path)
-    except ValueError as error:
-        yield Finding("format", False, str(error))
-        return
-    digest, signature = records.findings(entries, key)
-    yield from (digest, signature)
-    if not digest.ok:
-        return
-    kind = entries["kind"]
-    record = next((each for each in _record_classes() if records.kind_of(each) == kind), None)
-    if record is None:
-        yield Finding("content", False, f"{kind!r} is not a kind of record that tether saves")
-        return
-    try:
+        digest, signature = records.findings(entries, key)
+        yield from (digest, signature)
+        if not digest.ok:
+            return
+        kind = entries["kind"]
+        record = {records.kind_of(each): each for each in _record_classes()}.get(kind)
+        if record is None:
+            raise ValueError(f"{kind!r} is not a kind of record that tether saves")
         found = record.load(path)
     except ValueError as error:
-        yield Finding("content", False, str(error))
+        yield Finding("format", False, str(error))
         return
     yield Finding("content", True, f"a complete {kind}")
     if isinstance(found, Calibration) and log is not None:
@@ -122,19 +115,16 @@ def _record_classes() -> tuple[type[records.Saved], ...]:
 
 
 def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Finding:
-    """Whether the log gives this result; the ratio error is the log's, or the one stated."""
-    stated = max(each.ratio_error for each in found.losses.values())
-    problem = ""
-    for ratio_error in (None, stated):
-        try:
-            again = calibrate(log, proposals, ratio_error=ratio_error, **settings_of(found))
-        except (ValueError, TypeError) as error:
-            if str(error).startswith("family must be"):
-                return Finding("result", None, f"{found.family!r} is not a family of the package")
-            return Finding("result", False, f"calibrating on the log fails: {error}")
-        if not (problem := difference(found, again)):
-            return Finding("result", True, "calibrating again gives the same")
-    return Finding("result", False, f"calibrating again gives a different {problem}")
+    """Whether the log gives this result."""
+    try:
+        again = calibrate(log, proposals, **settings_of(found))
+    except (ValueError, TypeError) as error:
+        if str(error).startswith("family must be"):
+            return Finding("result", None, f"{found.family!r} is not a family of the package")
+        return Finding("result", False, f"calibrating on the log fails: {error}")
+    if problem := difference(found, again):
+        return Finding("result", False, f"calibrating again gives a different {problem}")
+    return Finding("result", True, "calibrating again gives the same")
 
 
 def settings_of(found: Calibration) -> dict[str, Any]:
@@ -148,6 +138,7 @@ def settings_of(found: Calibration) -> dict[str, Any]:
         **own,
         target: {name: each.alpha for name, each in found.losses.items()},
         "bound": {name: each.bound for name, each in found.losses.items()},
+        "ratio_error": max(each.ratio_error for each in found.losses.values()),
         "confidence": found.confidence,
         "family": found.family,
         "blend": found.blend,
@@ -170,25 +161,28 @@ def _determined(result: Calibration) -> dict[str, Any]:
         return {
             "beta": result.log_beta,
             "number of rows": result.rows,
-            "risk or promise": records.to_plain(losses),
+            "risk or promise": losses,
             "effective sample size": result.measured.effective_sample_size,
         }
     return {
         "safe mean": {name: each.safe_mean for name, each in losses.items()},
         "level": chain.levels,
         "stake": chain.stakes,
-        "share": chain.shares.tolist(),
-        "sequence of betas": chain.log_betas.tolist(),
+        "share": chain.shares,
+        "sequence of betas": chain.log_betas,
     }
 
 
 def _close(first: Any, second: Any) -> bool:
     """Whether values are the same up to rounding, also inside lists and mappings."""
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        return first.keys() == second.keys() and all(_close(first[k], second[k]) for k in first)
-    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)):
-        return len(first) == len(second) and all(map(_close, first, second))
-    if isinstance(first, float) and isinstance(second, (int, float)):
-        both_nan = math.isnan(first) and math.isnan(second)
-        return both_nan or math.isclose(first, second, rel_tol=RESULT_TOLERANCE, abs_tol=1e-12)
-    return bool(first == second)
+    one: list[Any] = []
+    other: list[Any] = []
+    alike = records.to_plain(first, one.append) == records.to_plain(second, other.append)
+    return alike and all(map(_same, one, other))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if not (isinstance(one, float) and isinstance(other, (int, float))):
+        return bool(one == other)
+    close = math.isclose(one, other, rel_tol=RESULT_TOLERANCE, abs_tol=1e-12)
+    return close or (math.isnan(one) and math.isnan(other))

@@ -252,19 +252,16 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
         return values
     if not isinstance(values, Mapping) or len(named) < len(inputs):
         raise ValueError(
-            f"{name} must be a mapping from item name to value where items have names, which are "
-            "ordered by name and not by row, and one value per item where they have none; got "
-            f"{type(values).__name__}. For groups, name a column in Claims.from_frame and pass "
-            "claims.groups"
+            f"{name} must be a mapping from item name to value where items have names (of groups, "
+            "claims.groups), and one value per item where they have none, got "
+            f"{type(values).__name__}"
         )
     if not all(np.array_equal(names, named[0]) for names in named):
         raise ValueError(f"{name} needs losses of the same items, and their names differ")
     ordered = named[0].tolist()
     if missing := [item for item in ordered if item not in values]:
-        raise ValueError(
-            f"{name} has no value for {len(missing)} of {len(ordered)} items, the first of which "
-            f"is {missing[0]!r}"
-        )
+        number = f"{len(missing)} of {len(ordered)} items"
+        raise ValueError(f"{name} has no value for {number}, such as {missing[0]!r}")
     return [values[item] for item in ordered]
 
 

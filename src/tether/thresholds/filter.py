@@ -96,10 +96,7 @@ def by_part(
 ) -> list[tuple[str, Selection, Any]]:
     """The selections that apply: a name in front of messages, and which claims are theirs."""
     if not isinstance(selection, Selection):
-        raise TypeError(
-            "selection must be a Selection returned by gcrc, crc, monotonized_crc or ltt, got "
-            f"{selection!r}; for a threshold of your own use scores >= threshold"
-        )
+        raise TypeError(f"selection must be a Selection, as gcrc returns it, got {selection!r}")
     if np.size(scores) == 0:  # an item without claims
         return []
     count = len(finite_scores("scores", scores))
@@ -163,8 +160,7 @@ def require_scale(part: Selection, scores: Floats) -> None:
             f"nothing is filtered: {outside:,} of {counted(len(scores), 'score')}, such as "
             f"{scores[worst]:.6g}, lie outside those of the calibration, {known.lowest:.4g} to "
             f"{known.highest:.4g}: are they on another scale (a percentage, a logit, a "
-            "log-probability), or of another model? The promise is for scores that are made as in "
-            "the calibration"
+            "log-probability), or of another model?"
         )
 
 

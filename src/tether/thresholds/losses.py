@@ -114,8 +114,7 @@ class FalseAmongShown:
         if sizes[longest] > self.most_claims:
             named = "an item" if names is None else f"item {names[longest].item()!r}"
             raise ValueError(
-                f"most_claims = {self.most_claims}, but {named} has {sizes[longest]} claims: name "
-                "the largest number that an item can have, and enforce it where claims are shown"
+                f"most_claims = {self.most_claims}, but {named} has {sizes[longest]} claims"
             )
         if thresholds is None:
             needed = round(self.most_claims * (1 - self.share) / self.share, 9)
@@ -158,10 +157,7 @@ def find_loss(loss: Any, bound: float, *, of_labels: bool) -> ClaimLoss:
     if callable(loss) and not isinstance(loss, FalseAmongShown) and not of_labels:
         name = getattr(loss, "__name__", type(loss).__name__)
         if name in LOSS_WORDS:
-            raise ValueError(
-                f"loss is a function called {name!r}, the name of a loss that comes with the "
-                "package: the promise would state that one; give the function another name"
-            )
+            raise ValueError(f"loss is a function with the name of another loss, {name!r}")
         return ClaimLoss(name, "larger", None, harmless=False, function=loss)
     if of_labels:
         chosen = LABEL_LOSSES[validate.choice("loss", loss, LABEL_LOSSES)]

@@ -8,7 +8,6 @@ count the test item at the bound. Learn then Test promises with a probability. T
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -18,9 +17,6 @@ from tether.thresholds.rules import Chain, LearnThenTest, Rule
 from tether.thresholds.select import select
 from tether.thresholds.selection import Selection
 from tether.thresholds.sweep import LossInput, LossNames, PerLoss
-
-PROCEDURES = ("fixed_sequence", "bonferroni")
-P_VALUES = ("betting", "binomial", "hoeffding_bentkus")
 
 
 def gcrc(
@@ -118,7 +114,7 @@ def gcrc(
     rule = Rule("gCRC", lipschitz=lipschitz)
     if promise is not None:
         seed = validate.integer("seed", seed, minimum=0)
-        rule = Chain("soft chain", "promise", spread=bool(spread), seed=seed)
+        rule = Chain(spread=bool(spread), seed=seed)
     level = alpha if promise is None else promise
     return select(rule, losses, thresholds, level, bound, loss, groups, weights, test_weight)
 
@@ -230,23 +226,17 @@ def ltt(
     >>> found.threshold, round(found.risk, 3)
     (0.331, 0.172)
     """
-    rule = LearnThenTest(
-        "LTT",
-        "confidence",
-        confidence=validate.number("confidence", confidence, above=0, below=1),
-        procedure=validate.choice("procedure", procedure, PROCEDURES),
-        pvalue=None if pvalue is None else validate.choice("pvalue", pvalue, P_VALUES),
-    )
+    confidence = validate.number("confidence", confidence, above=0, below=1)
+    validate.choice("procedure", procedure, ("fixed_sequence", "bonferroni"))
+    if pvalue is not None:
+        validate.choice("pvalue", pvalue, ("betting", "binomial", "hoeffding_bentkus"))
+    rule = LearnThenTest(confidence=confidence, procedure=procedure, pvalue=pvalue)
     return select(rule, losses, thresholds, alpha, bound, loss, groups)
-
-
-def _chain(losses: Any, thresholds: Any = None, *, alpha: Any, **options: Any) -> Selection:
-    return gcrc(losses, thresholds, promise=alpha, **options)
 
 
 METHODS: dict[str, Callable[..., Selection]] = {
     "gcrc": gcrc,
-    "chain": _chain,
+    "chain": lambda losses, alpha, **options: gcrc(losses, promise=alpha, **options),
     "crc": crc,
     "monotonized_crc": monotonized_crc,
     "ltt": ltt,

@@ -132,6 +132,8 @@ class Rule:
 class Chain(Rule):
     """The soft chain: a promise that is proved, with no estimated term."""
 
+    method: str = "soft chain"
+    kind: str = "promise"
     spread: bool = False
     seed: int = 0
 
@@ -203,6 +205,8 @@ def _design(sweep: Sweep, promise: float) -> tuple[float, float]:
 class LearnThenTest(Rule):
     """Learn then Test: alpha with a probability."""
 
+    method: str = "LTT"
+    kind: str = "confidence"
     confidence: float = 0.9
     procedure: str = "fixed_sequence"
     pvalue: str | None = None
@@ -234,14 +238,13 @@ class LearnThenTest(Rule):
         same = np.array_equal(sweep.thresholds, first.thresholds)
         if self.procedure == "bonferroni" and (sweep.exact or not same):
             raise ValueError(
-                "procedure = 'bonferroni' needs thresholds chosen before seeing the data, the same "
-                "for every loss; only 'fixed_sequence' may test every score"
+                "procedure = 'bonferroni' needs thresholds chosen before the data are seen, the "
+                "same for every loss"
             )
         if sweep.among_selected and sweep.exact:
             raise ValueError(
-                f"loss = {sweep.loss!r} is a rate among the selected, and this walk starts at "
-                "+inf, where nothing is selected: pass thresholds, the largest of which selects "
-                "enough items"
+                f"loss = {sweep.loss!r} is a rate among the selected: pass thresholds, the largest "
+                "of which selects enough items"
             )
         levels = sweep.pieces.level
         if self.pvalue == "binomial" and ((levels > 0) & (levels < sweep.bound)).any():

@@ -64,10 +64,7 @@ def select(
 ) -> Selection:
     """Select among all items, or within each group; look whether the data make sense."""
     if np.ndim(thresholds) == 0 and thresholds is not None:
-        raise ValueError(
-            f"thresholds must be one-dimensional, got {thresholds!r}: alpha and promise are passed "
-            f"by name, as in alpha={thresholds!r}"
-        )
+        raise ValueError(f"thresholds must be an array, got {thresholds!r}: pass alpha by its name")
     shared = ItemWeights.of(in_item_order("weights", weights, losses), test_weight)
     parts = list(_one_per_loss(rule, losses, loss, level, bound))
     if groups is None:
@@ -134,10 +131,7 @@ def _select(rule: Rule, parts: list[Part], thresholds: Any, weights: ItemWeights
     levels = [part.level for part in parts]
     if len({sweep.safer for sweep in sweeps}) > 1:
         directions = ", ".join(f"{sweep.loss}: {sweep.safer}" for sweep in sweeps)
-        raise ValueError(
-            f"these losses are safest at opposite ends ({directions}), so they cannot share a "
-            "threshold"
-        )
+        raise ValueError(f"losses must not be safest at opposite ends, got {directions}")
     stops = rule.stops(sweeps, levels)
     exists = min(stop.place for stop in stops) >= 0
     places = _common(sweeps, stops) if exists else [-1] * len(sweeps)
@@ -159,10 +153,8 @@ def _one_per_loss(rule: Rule, losses: Any, loss: Any, level: Any, bound: Any) ->
     inputs, kinds = [losses], [loss]
     if isinstance(losses, Mapping):
         if loss is not None or not losses:
-            raise ValueError(
-                f"losses is a mapping, which names its losses, one at least: got loss = {loss!r} "
-                f"and the names {list(losses)}"
-            )
+            names = list(losses)
+            raise ValueError(f"losses is a mapping of {names}, so loss must be None, got {loss!r}")
         names, inputs, kinds = list(losses), list(losses.values()), [None] * len(losses)
     elif isinstance(loss, (list, tuple)):
         if not loss or not all(isinstance(each, str) or callable(each) for each in loss):
@@ -190,17 +182,12 @@ def _value_per_loss(name: str, value: Any, names: Sequence[Any]) -> list[Any]:
 def _sweep(rule: Rule, part: Part, thresholds: Any, weights: ItemWeights) -> Sweep:
     swept = prepare(part.losses, thresholds, part.loss, part.bound, weights)
     if swept.shown is not None and part.level > swept.shown.share:
-        raise ValueError(
-            f"{rule.kind} = {part.level:g} with FalseAmongShown({swept.shown.share:g}, ...), whose "
-            f"mean says nothing above its share: pass {swept.shown.share:g}"
-        )
+        share = f"share of FalseAmongShown, {swept.shown.share:g}"
+        raise ValueError(f"{rule.kind} = {part.level:g} must be at most the {share}")
     if part.name is None:
         return swept
     if swept.scored is not None and part.name != swept.loss and part.name in LOSS_WORDS:
-        raise ValueError(
-            f"losses: {part.name!r} is the name of another loss than {swept.loss!r}, which this "
-            "is: the promise would state the wrong one; choose another name"
-        )
+        raise ValueError(f"losses: {part.name!r} is the name of another loss than {swept.loss!r}")
     return replace(swept, loss=part.name)
 
 
@@ -241,16 +228,14 @@ def _describe(
     promise = Promise(sweep.bound, "none: no threshold passes")
     if exists:
         promise = rule.promise(sweep, level, measured, safest)
-    statement = promise.statement
-    if sweep.scored is not None and sweep.loss in LOSS_WORDS:
-        words = LOSS_WORDS[sweep.loss]
-        statement = statement.replace("expected loss", f"expected {words}", 1)
+    words = "loss" if sweep.scored is None else LOSS_WORDS.get(sweep.loss, "loss")
+    statement = promise.statement.replace("expected loss", f"expected {words}", 1)
     threshold = float(sweep.thresholds[place])
     if not exists and sweep.exact and sweep.safer == "smaller":
         threshold = -np.inf  # safer than the lowest score seen, for scores to come
-    risks = sweep.risks(conservative=rule.kind == "alpha", envelope=rule.envelope)
+    at_alpha = rule.kind == "alpha"
+    risks = sweep.risks(conservative=at_alpha, envelope=rule.envelope)
     curve = _curve(sweep, risks, place)
-    paid = safest is not None and rule.kind == "alpha"
     found = Selection(
         method=rule.method,
         rule=rule.kind,
@@ -262,7 +247,7 @@ def _describe(
         statement=statement,
         n_candidates=len(sweep.thresholds),
         stability_term=promise.stability_term,
-        existence_term=safest.excess_where_passing(level) if safest and paid else 0.0,
+        existence_term=safest.excess_where_passing(level) if safest and at_alpha else 0.0,
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
         kept=None if sweep.scored is None else _kept(sweep.scored, threshold),
@@ -296,9 +281,7 @@ def _warnings(sweep: Sweep, found: Selection, estimated: bool) -> list[str]:
             lacking = f", too few: {math.ceil(least) - 1:,} are needed"
         return [f"no threshold passes: {told}{lacking}"]
     listed = []
-    if found.threshold == np.inf and found.safer == "larger":
-        listed.append("only a threshold above all scores passes: nothing is kept")
-    elif found.keeps_nothing:
+    if found.keeps_nothing:
         listed.append(f"the threshold keeps next to nothing: {found.kept}")
     safe = f"{found.safe_loss:.4g} ± {found.safe_error:.2g}"
     if found.chain is not None and found.safe_loss + 2 * found.safe_error > found.chain.level:

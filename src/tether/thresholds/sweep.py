@@ -236,9 +236,7 @@ def prepare(
         found = find_loss(loss, bound, of_labels=isinstance(losses, ScoredLabels))
         return _sweep_scored(losses, thresholds, found, bound, weights)
     if loss is not None:
-        raise ValueError(
-            f"loss = {loss!r} is for Claims and ScoredLabels; a loss matrix holds the losses"
-        )
+        raise ValueError(f"loss must be None for a loss matrix, got {loss!r}")
     return _sweep_matrix(losses, thresholds, bound, weights)
 
 
@@ -348,9 +346,8 @@ def _sweep_matrix(losses: Any, thresholds: Any, bound: float, weights: ItemWeigh
     names = [str(name) for name in getattr(losses, "columns", ())]
     if not all(any(character.isdigit() for character in name) for name in names):
         raise TypeError(
-            f"losses must be a matrix of items × thresholds, got a frame with the columns "
-            f"{names[:6]}: of a table of claims take tether.Claims.from_frame(frame), and of one "
-            "with one score per item tether.ScoredLabels(frame['score'], frame['label'])"
+            "losses must be a matrix of items × thresholds, Claims.from_frame(frame) or "
+            f"ScoredLabels, got a frame with the columns {names[:6]}"
         )
     matrix = validate.floats("losses", losses, ndim=2)
     bad = ~((matrix >= 0) & (matrix <= bound))
