@@ -37,7 +37,7 @@ from tether.runs.outbox import Outbox
 from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, saved
 from tether.runs.round import Round, append_rows
 from tether.runs.run import PATIENCE, Run, act_header, losses_in
-from tether.runs.score import Scorer, find_normalizer
+from tether.runs.score import Scorer
 from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
 from tether.runs.state import REWARD, State, Unit
@@ -267,7 +267,7 @@ class Controller(Run):
                 deployed = Deployed(optimized, optimized)
             elif known.standing is not None:
                 decided = by_safe(f"alarm {known.standing} stood: the safe policy serves")
-            elif not rows_in_use(known).used.any():
+            elif not rows_in_use(known)[0].any():
                 decided = by_safe("no losses to calibrate on yet: the safe policy serves")
             else:
                 decided, found, deployed, scored = self._calibrate(
@@ -314,16 +314,12 @@ class Controller(Run):
                     f"calibration is of a log that was exported before round {number - 1} began: "
                     f"export the log again"
                 )
-        scorer = Scorer(known, self._contents, self._policies, optimized)
-        if given is None:
-            about = number, subject, scorer.given
-            decided, found = decide_beta(known, scorer.contents, *about, scorer.log)
-        else:
-            decided, found = accepted(known, subject, given, scorer)
+        scorer = Scorer(known, self._contents, self._policies, optimized, subject)
+        decided, found = decide_beta(scorer) if given is None else accepted(scorer, given)
         decided["seen"], decided["decision"]["log_psi"], deployed = known.seq, None, None
         if found.exists:
             policy = self._policies.tethered(optimized, known.reference, found)
-            decided["decision"]["log_psi"] = find_normalizer(policy, scorer.log)
+            decided["decision"]["log_psi"] = scorer.find_normalizer(policy)
             deployed = Deployed(optimized, policy, scorer.probe())
         return decided, found, deployed, scorer.new
 
@@ -519,9 +515,9 @@ class Controller(Run):
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
             known = self._refresh()
-            scorer = Scorer(known, self._contents, self._policies, optimized)
             looked = fingerprint(optimized) or secrets.token_hex(8)
-            subject = write_log(Path(folder), known, looked, scorer)
+            scorer = Scorer(known, self._contents, self._policies, optimized, looked)
+            subject = write_log(Path(folder), scorer)
             more: dict[str, Any] = {"subject": subject, "looked": looked, "rows": len(scorer.log)}
             self.append_act("export_log", f"for round {scorer.number}", **more)
             return Path(folder)
