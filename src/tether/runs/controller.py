@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -260,7 +261,6 @@ class Controller(Run):
             known = self._refresh()
             name = f"round {len(known.units) + 1}" if name is None else _checked_name(name)
             decided, found, deployed = by_safe("no policy was given"), None, None
-            scored = list[tuple[str, bytes]]()
             if optimized is None:
                 pass
             elif self.settings.decides_shares:
@@ -270,9 +270,7 @@ class Controller(Run):
             elif not rows_in_use(known)[0].any():
                 decided = by_safe("no losses to calibrate on yet: the safe policy serves")
             else:
-                decided, found, deployed, scored = self._calibrate(
-                    known, optimized, name, calibration
-                )
+                decided, found, deployed = self._calibrate(known, optimized, name, calibration)
             content, problem = (None, "") if optimized is None else saved(optimized)
             policy = {"name": name, "fingerprint": fingerprint(optimized), "problem": problem}
             columns = {}
@@ -288,8 +286,6 @@ class Controller(Run):
                     )
                 if named is not None:
                     _append_policy(t, policy, None if deployed is None else deployed.probe, content)
-                for kind, body in scored:
-                    t.append(kind, body)
                 if t.state.given.decides_shares:
                     header = decide_ramp(t.state, named, begins=True)
                 else:
@@ -304,8 +300,8 @@ class Controller(Run):
 
     def _calibrate(
         self, known: State, optimized: Any, name: str, given: Calibration | None
-    ) -> tuple[dict[str, Any], Calibration, Deployed | None, list[tuple[str, bytes]]]:
-        """The header of a round, its calibration, what it deploys, and the events before it."""
+    ) -> tuple[dict[str, Any], Calibration, Deployed | None]:
+        """The header of a round, its calibration, and what it deploys; scores are stored."""
         number, subject = len(known.units) + 1, fingerprint(optimized) or name
         if given is not None:
             known = self._state_at(exported(given)[1])
@@ -321,7 +317,12 @@ class Controller(Run):
             policy = self._policies.tethered(optimized, known.reference, found)
             decided["decision"]["log_psi"] = scorer.find_normalizer(policy)
             deployed = Deployed(optimized, policy, scorer.probe())
-        return decided, found, deployed, scorer.new
+        stored = (
+            self.submit(partial(Transaction.append, kind=kind, body=body), PATIENCE).seq
+            for kind, body in scorer.new  # one by one, so that others can act meanwhile
+        )
+        decided["decision"]["scored"] = list(stored)
+        return decided, found, deployed
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.

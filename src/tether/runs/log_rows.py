@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tether._core.arrays import Floats, Integers
 from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, encode, format_of
 from tether.policies.picker import ShortlistRows
-from tether.runs.body import Columns, unpack
+from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events
 from tether.runs.state import NO_HEAD
@@ -92,6 +92,7 @@ class Contents:
         self._pieces: dict[str, dict[Any, list[NDArray[Any]]]] = {
             kind: {} for kind in ("rows", "scores", "draws")
         }
+        self._waiting: dict[int, Event] = {}  # scores and draws for a round that may never begin
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
@@ -103,8 +104,14 @@ class Contents:
     def take(self, event: Event) -> None:
         """Take in one event."""
         self.seq, self.head = event.seq, event.head
-        if event.kind in self._pieces:
+        if event.kind == "rows":
             self.add(event.kind, *unpack(event.body))
+        elif event.kind in self._pieces:
+            self._waiting[event.seq] = event
+        elif event.kind == "round":
+            for seq in read_header(event.body)["decision"].get("scored", ()):
+                self.add(self._waiting[seq].kind, *unpack(self._waiting[seq].body))
+            self._waiting = {}
 
     def add(self, kind: str, header: dict[str, Any], columns: Columns) -> None:
         """Take in what an event has, or is going to have."""

@@ -53,7 +53,7 @@ class Scorer(Evidence):
     """Lets policies score the calibration rows that have no scores yet, and draws what it takes.
 
     They are added to `contents`, a copy; `new` has the events of them, kinds and bodies, which are
-    stored with the round.
+    stored before the round.
     """
 
     def __init__(

@@ -160,6 +160,7 @@ class _Replay:
             yield f"the beta of round {number} cannot be computed again: {error}"
             return
         expected["decision"]["log_psi"] = psi = decision.get("log_psi")
+        expected["decision"]["scored"] = decision["scored"]  # other scores give another beta
         text = str(columns["calibration"][0]) if "calibration" in columns else "null"
         said, told = {"calibration": json.loads(text)}, {"calibration": encode(found)}
         yield from _compare(header | said, header | expected | told, ROUND, _alike)
