@@ -6,7 +6,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
@@ -31,7 +30,7 @@ from tether.runs.body import Columns, pack
 from tether.runs.decide_beta import by_safe, decide_beta, rows_in_use
 from tether.runs.decide_ramp import decide_ramp
 from tether.runs.errors import ChangedPolicyError, RoundTakenError
-from tether.runs.event_log import Transaction, read_events
+from tether.runs.event_log import Event, Transaction, read_events
 from tether.runs.export_log import accepted, exported, write_log
 from tether.runs.log_rows import Contents, encode_rows
 from tether.runs.outbox import Outbox
@@ -63,11 +62,9 @@ class Controller(Run):
     candidate with the largest beta, is outside of the promise. Calibrations on the same rows are
     counted, and the count is in the note of the round.
 
-    If the optimized policy is unavailable the safe policy acts, and those rows count as the safe
-    policy's. An alarm sends all traffic to the safe policy until `resume`; it is raised, in the
-    transaction that sees the loss, when the round's policy is shown to lose more than 1.5 times
-    what is tolerated (but at most halfway to the bound), when contexts shift, or when losses stop
-    arriving.
+    An alarm sends all traffic to the safe policy until `resume`; it is raised, in the transaction
+    that sees the loss, when the round's policy is shown to lose more than 1.5 times what is
+    tolerated (but at most halfway to the bound), when contexts shift, or when losses stop arriving.
 
     Parameters
     ----------
@@ -239,11 +236,6 @@ class Controller(Run):
         calibration : Calibration, optional
             What `calibrate` found elsewhere on the log that `export_log` wrote for this policy.
 
-        Returns
-        -------
-        Round
-            The new round.
-
         Raises
         ------
         LossesMissingError
@@ -259,7 +251,11 @@ class Controller(Run):
         with self._lock:
             optimized = None if policy is None else self._policies.optimized("policy", policy)
             known = self._refresh()
-            name = f"round {len(known.units) + 1}" if name is None else _checked_name(name)
+            name = f"round {len(known.units) + 1}" if name is None else name
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+                raise ValueError(
+                    f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}"
+                )
             decided, found, deployed = by_safe("no policy was given"), None, None
             if optimized is None:
                 pass
@@ -304,7 +300,8 @@ class Controller(Run):
         """The header of a round, its calibration, and what it deploys; scores are stored."""
         number, subject = len(known.units) + 1, fingerprint(optimized) or name
         if given is not None:
-            known = self._state_at(exported(given)[1])
+            seen = exported(given)[1]
+            known = self._log.read(lambda connection: _folded(read_events(connection, until=seen)))
             if number != len(known.units) + 1:
                 raise RoundTakenError(
                     f"calibration is of a log that was exported before round {number - 1} began: "
@@ -328,11 +325,6 @@ class Controller(Run):
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
 
         The moment must not depend on losses. While an alarm stands the share is 0.
-
-        Returns
-        -------
-        Round
-            The round that has begun.
         """
         return self._round_of(self.submit(self.next_step))
 
@@ -395,13 +387,7 @@ class Controller(Run):
         return self._call("observe", {}, {"id": numbers, **columns}) or 0
 
     def pending(self) -> Actions:
-        """The actions of which a loss is still missing, oldest first.
-
-        Returns
-        -------
-        Actions
-            The actions and their ids.
-        """
+        """The actions of which a loss is still missing, oldest first."""
         with self._lock:
             known = self._refresh()
             missing = ~known.observed & ~known.rows["withdrawn"]
@@ -411,11 +397,6 @@ class Controller(Run):
         """The rows that an optimizer may learn from: training rows whose losses are known.
 
         The calibration rows, on which the next calibration rests, cannot be read.
-
-        Returns
-        -------
-        TrainingRows
-            The rows as columns, oldest first.
         """
         with self._lock:
             known = self._refresh()
@@ -479,11 +460,6 @@ class Controller(Run):
             The actions that the safe policy took.
         rng : numpy.random.Generator
             Assigns each row to training or to calibration.
-
-        Returns
-        -------
-        Actions
-            The actions and their ids.
         """
         validate.generator("rng", rng)
         taken = np.asarray(actions)
@@ -507,11 +483,6 @@ class Controller(Run):
             contexts.
         policy : Policy
             The optimized policy, as for `begin`.
-
-        Returns
-        -------
-        pathlib.Path
-            The folder.
         """
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
@@ -530,17 +501,6 @@ class Controller(Run):
         known = self.submit(lambda t: t.state.copy(), PATIENCE)
         self._log.read(lambda connection: self._contents.read(connection, known.seq, known.head))
         return known
-
-    def _state_at(self, seen: int) -> State:
-        """The state after an event, folded anew."""
-        state = State()
-
-        def walk(connection: sql.Connection) -> None:
-            for event in read_events(connection, until=seen):
-                state.fold(event)
-
-        self._log.read(walk)
-        return state
 
     def _read_actions(self, rows: Integers) -> Actions:
         with self._lock:
@@ -583,6 +543,13 @@ def _append_policy(
         t.append("policy", pack({**policy, "formats": formats, "blob": blob}, **columns))
 
 
+def _folded(given: Iterable[Event]) -> State:
+    state = State()
+    for event in given:
+        state.fold(event)
+    return state
+
+
 def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
     """The family, None for a ramp; and after how many actions a step of a ramp ends."""
     if isinstance(family, str) and (ramp := re.fullmatch(r"ramp(?:\((\d+)\))?", family)):
@@ -597,19 +564,12 @@ def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
 
 def _limits(rule: str, tolerated: Any, bound: float | Mapping[str, float]) -> dict[str, Guardrail]:
     named = tolerated if isinstance(tolerated, Mapping) else {"loss": tolerated}
-    if isinstance(bound, Mapping) and set(bound) != set(named):
-        raise ValueError(f"bound has the losses {list(bound)} but {rule} has {list(named)}")
+    bounds = bound if isinstance(bound, Mapping) else dict.fromkeys(named, bound)
+    if set(bounds) != set(named):
+        raise ValueError(f"bound has the losses {list(bounds)} but {rule} has {list(named)}")
     limits = {}
     for name, value in named.items():
         of = f"[{name!r}]" if isinstance(tolerated, Mapping) else ""
-        top = validate.number(
-            f"bound{of}", bound[name] if isinstance(bound, Mapping) else bound, above=0, below=1e200
-        )
+        top = validate.number(f"bound{of}", bounds[name], above=0, below=1e200)
         limits[name] = Guardrail(validate.number(f"{rule}{of}", value, above=0, below=top), top)
     return limits
-
-
-def _checked_name(name: str) -> str:
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise ValueError(f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}")
-    return name
