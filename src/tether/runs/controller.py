@@ -45,7 +45,6 @@ from tether.runs.state import REWARD, State, Unit
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
 
-MISSING = ("wait", "worst_case", "exclude")
 MAX_NAME_LENGTH = 200
 
 
@@ -187,7 +186,7 @@ class Controller(Run):
             safe=self._policies.safe_fingerprint,
             family=RAMP if chosen is None else chosen.name,
             calibration_share=share,
-            missing=validate.choice("missing", missing, MISSING),
+            missing=validate.choice("missing", missing, ("wait", "worst_case", "exclude")),
             against=validate.choice("against", against, ("safe", "last")),
             shortlist=None if self._policies.shortlist is None else self._policies.shortlist.size,
             watches_contexts=context_score is not None,
@@ -314,11 +313,10 @@ class Controller(Run):
             policy = self._policies.tethered(optimized, known.reference, found)
             decided["decision"]["log_psi"] = scorer.find_normalizer(policy)
             deployed = Deployed(optimized, policy, scorer.probe())
-        stored = (
+        decided["decision"]["scored"] = [
             self.submit(partial(Transaction.append, kind=kind, body=body), PATIENCE).seq
             for kind, body in scorer.new  # one by one, so that others can act meanwhile
-        )
-        decided["decision"]["scored"] = list(stored)
+        ]
         return decided, found, deployed
 
     def advance(self) -> Round:
