@@ -223,7 +223,7 @@ losses that are missing are not waited for
   - missing == "wait":
   + missing == "never":
 looks are not counted
-  - 1 + len(same - {(subject, rows)})
+  - 1 + len(same - {(self.subject, rows)})
   + 1
 runs/keys.py | src/tether/runs/keys.py tests/runs/test_release.py
 a position that ignores the salt

@@ -158,6 +158,17 @@ def test_a_policy_that_is_trained_further_is_refused():
             round_.act(world.contexts(rng, 5), rng)
 
 
+def test_a_policy_that_does_not_list_its_actions_may_follow_one_that_does():
+    world, rng = WORLDS["arrays"], np.random.default_rng(7)
+    listed, other = world.news[:2]
+    with make(world, family="mix") as run:
+        for policy in (None, listed, tether.FunctionPolicy(other.sample, other.log_prob), listed):
+            taken = run.begin(policy).act(world.contexts(rng, 200), rng)
+            run.observe(taken, world.loss(taken.actions, rng))
+            assert policy is None or run.round.beta > 0
+        assert run.verify() == []
+
+
 def test_another_safe_policy_is_refused(tmp_path):
     make(WORLDS["nothing"], tmp_path / "run.db").close()
     with pytest.raises(ChangedPolicyError, match="safe"):

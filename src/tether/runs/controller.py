@@ -6,14 +6,14 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy as sql
 from numpy.typing import ArrayLike
 
 from tether._core import validate
@@ -30,14 +30,14 @@ from tether.runs.body import Columns, pack
 from tether.runs.decide_beta import by_safe, decide_beta, rows_in_use
 from tether.runs.decide_ramp import decide_ramp
 from tether.runs.errors import ChangedPolicyError, RoundTakenError
-from tether.runs.event_log import Transaction, read_events
+from tether.runs.event_log import Event, Transaction, read_events
 from tether.runs.export_log import accepted, exported, write_log
 from tether.runs.log_rows import Contents, encode_rows
 from tether.runs.outbox import Outbox
 from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, saved
 from tether.runs.round import Round, append_rows
 from tether.runs.run import PATIENCE, Run, act_header, losses_in
-from tether.runs.score import Scorer, find_normalizer
+from tether.runs.score import Scorer
 from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
 from tether.runs.state import REWARD, State, Unit
@@ -45,7 +45,6 @@ from tether.runs.state import REWARD, State, Unit
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
 
-MISSING = ("wait", "worst_case", "exclude")
 MAX_NAME_LENGTH = 200
 
 
@@ -62,11 +61,9 @@ class Controller(Run):
     candidate with the largest beta, is outside of the promise. Calibrations on the same rows are
     counted, and the count is in the note of the round.
 
-    If the optimized policy is unavailable the safe policy acts, and those rows count as the safe
-    policy's. An alarm sends all traffic to the safe policy until `resume`; it is raised, in the
-    transaction that sees the loss, when the round's policy is shown to lose more than 1.5 times
-    what is tolerated (but at most halfway to the bound), when contexts shift, or when losses stop
-    arriving.
+    An alarm sends all traffic to the safe policy until `resume`; it is raised, in the transaction
+    that sees the loss, when the round's policy is shown to lose more than 1.5 times what is
+    tolerated (but at most halfway to the bound), when contexts shift, or when losses stop arriving.
 
     Parameters
     ----------
@@ -189,7 +186,7 @@ class Controller(Run):
             safe=self._policies.safe_fingerprint,
             family=RAMP if chosen is None else chosen.name,
             calibration_share=share,
-            missing=validate.choice("missing", missing, MISSING),
+            missing=validate.choice("missing", missing, ("wait", "worst_case", "exclude")),
             against=validate.choice("against", against, ("safe", "last")),
             shortlist=None if self._policies.shortlist is None else self._policies.shortlist.size,
             watches_contexts=context_score is not None,
@@ -238,11 +235,6 @@ class Controller(Run):
         calibration : Calibration, optional
             What `calibrate` found elsewhere on the log that `export_log` wrote for this policy.
 
-        Returns
-        -------
-        Round
-            The new round.
-
         Raises
         ------
         LossesMissingError
@@ -258,21 +250,22 @@ class Controller(Run):
         with self._lock:
             optimized = None if policy is None else self._policies.optimized("policy", policy)
             known = self._refresh()
-            name = f"round {len(known.units) + 1}" if name is None else _checked_name(name)
+            name = f"round {len(known.units) + 1}" if name is None else name
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+                raise ValueError(
+                    f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}"
+                )
             decided, found, deployed = by_safe("no policy was given"), None, None
-            scored = list[tuple[str, bytes]]()
             if optimized is None:
                 pass
             elif self.settings.decides_shares:
                 deployed = Deployed(optimized, optimized)
             elif known.standing is not None:
                 decided = by_safe(f"alarm {known.standing} stood: the safe policy serves")
-            elif not rows_in_use(known).used.any():
+            elif not rows_in_use(known)[0].any():
                 decided = by_safe("no losses to calibrate on yet: the safe policy serves")
             else:
-                decided, found, deployed, scored = self._calibrate(
-                    known, optimized, name, calibration
-                )
+                decided, found, deployed = self._calibrate(known, optimized, name, calibration)
             content, problem = (None, "") if optimized is None else saved(optimized)
             policy = {"name": name, "fingerprint": fingerprint(optimized), "problem": problem}
             columns = {}
@@ -288,8 +281,6 @@ class Controller(Run):
                     )
                 if named is not None:
                     _append_policy(t, policy, None if deployed is None else deployed.probe, content)
-                for kind, body in scored:
-                    t.append(kind, body)
                 if t.state.given.decides_shares:
                     header = decide_ramp(t.state, named, begins=True)
                 else:
@@ -304,38 +295,34 @@ class Controller(Run):
 
     def _calibrate(
         self, known: State, optimized: Any, name: str, given: Calibration | None
-    ) -> tuple[dict[str, Any], Calibration, Deployed | None, list[tuple[str, bytes]]]:
-        """The header of a round, its calibration, what it deploys, and the events before it."""
+    ) -> tuple[dict[str, Any], Calibration, Deployed | None]:
+        """The header of a round, its calibration, and what it deploys; scores are stored."""
         number, subject = len(known.units) + 1, fingerprint(optimized) or name
         if given is not None:
-            known = self._state_at(exported(given)[1])
+            seen = exported(given)[1]
+            known = self._log.read(lambda connection: _folded(read_events(connection, until=seen)))
             if number != len(known.units) + 1:
                 raise RoundTakenError(
                     f"calibration is of a log that was exported before round {number - 1} began: "
                     f"export the log again"
                 )
-        scorer = Scorer(known, self._contents, self._policies, optimized)
-        if given is None:
-            about = number, subject, scorer.given
-            decided, found = decide_beta(known, scorer.contents, *about, scorer.log)
-        else:
-            decided, found = accepted(known, subject, given, scorer)
+        scorer = Scorer(known, self._contents, self._policies, optimized, subject)
+        decided, found = decide_beta(scorer) if given is None else accepted(scorer, given)
         decided["seen"], decided["decision"]["log_psi"], deployed = known.seq, None, None
         if found.exists:
             policy = self._policies.tethered(optimized, known.reference, found)
-            decided["decision"]["log_psi"] = find_normalizer(policy, scorer.log)
+            decided["decision"]["log_psi"] = scorer.find_normalizer(policy)
             deployed = Deployed(optimized, policy, scorer.probe())
-        return decided, found, deployed, scorer.new
+        decided["decision"]["scored"] = [
+            self.submit(partial(Transaction.append, kind=kind, body=body), PATIENCE).seq
+            for kind, body in scorer.new  # one by one, so that others can act meanwhile
+        ]
+        return decided, found, deployed
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
 
         The moment must not depend on losses. While an alarm stands the share is 0.
-
-        Returns
-        -------
-        Round
-            The round that has begun.
         """
         return self._round_of(self.submit(self.next_step))
 
@@ -398,13 +385,7 @@ class Controller(Run):
         return self._call("observe", {}, {"id": numbers, **columns}) or 0
 
     def pending(self) -> Actions:
-        """The actions of which a loss is still missing, oldest first.
-
-        Returns
-        -------
-        Actions
-            The actions and their ids.
-        """
+        """The actions of which a loss is still missing, oldest first."""
         with self._lock:
             known = self._refresh()
             missing = ~known.observed & ~known.rows["withdrawn"]
@@ -414,11 +395,6 @@ class Controller(Run):
         """The rows that an optimizer may learn from: training rows whose losses are known.
 
         The calibration rows, on which the next calibration rests, cannot be read.
-
-        Returns
-        -------
-        TrainingRows
-            The rows as columns, oldest first.
         """
         with self._lock:
             known = self._refresh()
@@ -482,11 +458,6 @@ class Controller(Run):
             The actions that the safe policy took.
         rng : numpy.random.Generator
             Assigns each row to training or to calibration.
-
-        Returns
-        -------
-        Actions
-            The actions and their ids.
         """
         validate.generator("rng", rng)
         taken = np.asarray(actions)
@@ -510,18 +481,13 @@ class Controller(Run):
             contexts.
         policy : Policy
             The optimized policy, as for `begin`.
-
-        Returns
-        -------
-        pathlib.Path
-            The folder.
         """
         with self._lock:
             optimized = self._policies.optimized("policy", policy)
             known = self._refresh()
-            scorer = Scorer(known, self._contents, self._policies, optimized)
             looked = fingerprint(optimized) or secrets.token_hex(8)
-            subject = write_log(Path(folder), known, looked, scorer)
+            scorer = Scorer(known, self._contents, self._policies, optimized, looked)
+            subject = write_log(Path(folder), scorer)
             more: dict[str, Any] = {"subject": subject, "looked": looked, "rows": len(scorer.log)}
             self.append_act("export_log", f"for round {scorer.number}", **more)
             return Path(folder)
@@ -533,17 +499,6 @@ class Controller(Run):
         known = self.submit(lambda t: t.state.copy(), PATIENCE)
         self._log.read(lambda connection: self._contents.read(connection, known.seq, known.head))
         return known
-
-    def _state_at(self, seen: int) -> State:
-        """The state after an event, folded anew."""
-        state = State()
-
-        def walk(connection: sql.Connection) -> None:
-            for event in read_events(connection, until=seen):
-                state.fold(event)
-
-        self._log.read(walk)
-        return state
 
     def _read_actions(self, rows: Integers) -> Actions:
         with self._lock:
@@ -586,6 +541,13 @@ def _append_policy(
         t.append("policy", pack({**policy, "formats": formats, "blob": blob}, **columns))
 
 
+def _folded(given: Iterable[Event]) -> State:
+    state = State()
+    for event in given:
+        state.fold(event)
+    return state
+
+
 def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
     """The family, None for a ramp; and after how many actions a step of a ramp ends."""
     if isinstance(family, str) and (ramp := re.fullmatch(r"ramp(?:\((\d+)\))?", family)):
@@ -600,19 +562,12 @@ def _find_family(family: str | Family) -> tuple[Family | None, int | None]:
 
 def _limits(rule: str, tolerated: Any, bound: float | Mapping[str, float]) -> dict[str, Guardrail]:
     named = tolerated if isinstance(tolerated, Mapping) else {"loss": tolerated}
-    if isinstance(bound, Mapping) and set(bound) != set(named):
-        raise ValueError(f"bound has the losses {list(bound)} but {rule} has {list(named)}")
+    bounds = bound if isinstance(bound, Mapping) else dict.fromkeys(named, bound)
+    if set(bounds) != set(named):
+        raise ValueError(f"bound has the losses {list(bounds)} but {rule} has {list(named)}")
     limits = {}
     for name, value in named.items():
         of = f"[{name!r}]" if isinstance(tolerated, Mapping) else ""
-        top = validate.number(
-            f"bound{of}", bound[name] if isinstance(bound, Mapping) else bound, above=0, below=1e200
-        )
+        top = validate.number(f"bound{of}", bounds[name], above=0, below=1e200)
         limits[name] = Guardrail(validate.number(f"{rule}{of}", value, above=0, below=top), top)
     return limits
-
-
-def _checked_name(name: str) -> str:
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
-        raise ValueError(f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}")
-    return name

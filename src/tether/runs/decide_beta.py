@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tether._core.arrays import Booleans, Floats, Integers
 from tether._core.contexts import labels
@@ -59,15 +61,6 @@ CHOOSE_ON_TRAINING = (
 )
 
 
-class InUse(NamedTuple):
-    """Which calibration rows are used, their losses, and a note on those without a loss."""
-
-    used: Booleans
-    losses: dict[str, Floats]
-    counts: dict[int, int]
-    note: str
-
-
 class Density(NamedTuple):
     """The log-density of a policy at the calibration rows, and the standard error of each."""
 
@@ -75,8 +68,8 @@ class Density(NamedTuple):
     error: Floats
 
 
-def rows_in_use(known: State) -> InUse:
-    """The calibration rows and their losses, as `missing` says."""
+def rows_in_use(known: State) -> tuple[Booleans, dict[str, Floats], str]:
+    """Which calibration rows are used, their losses, and a note on those without a loss."""
     settings, where = known.given, known.calibration_rows
     served, withdrawn = known.served[where], known.rows["withdrawn"][where]
     used = ~withdrawn & ~np.isin(served, list(known.retired))
@@ -97,78 +90,216 @@ def rows_in_use(known: State) -> InUse:
             used = used & ~pending
         for name, limit in settings.limits.items():
             losses[name] = np.where(np.isnan(losses[name]), limit.bound, losses[name])
-    numbers, counts = np.unique(served[used], return_counts=True)
-    return InUse(used, losses, dict(zip(numbers.tolist(), counts.tolist(), strict=True)), note)
+    return used, losses, note
 
 
-def past_rounds(known: State, in_use: InUse) -> list[int]:
-    """The rounds whose densities are needed, ascending: a reference before those measured by it."""
-    found: set[int] = set()
-    for number in (*in_use.counts, known.reference):
-        while number != SAFE and number not in found:
-            found.add(number)
-            number = known.units[number - 1].reference
-    return sorted(found)
-
-
-def looks_at(known: State, rows: int, subject: str) -> int:
-    """How many calibrations there are on the same rows; of a policy on exactly these, one."""
-    same = {each for each in known.looks if each[1] >= SAME_ROWS * rows}
-    return 1 + len(same - {(subject, rows)})
-
-
-def decide_beta(
-    known: State,
-    contents: Contents,
-    number: int,
-    subject: str,
-    given: Mapping[str, Any],
-    log: Log | None = None,
-) -> tuple[dict[str, Any], Calibration]:
-    """Find beta for round `number` from the rows, scores and draws that are stored.
+class Evidence:
+    """What a round is decided on: rows and losses of a state, and scores and draws that are stored.
 
     `subject` names the policy, and `given` says what it states of itself (`approximate`,
-    `ratio_error`, the `log_betas` of a path). The `log` may be passed where it was made already.
+    `ratio_error`, the `log_betas` of a path).
     """
-    in_use = rows_in_use(known)
-    log = make_log(known, contents, number, in_use, given) if log is None else log
-    asked = calibrate_arguments(known, len(log), subject)
-    found = calibrate(log, make_proposals(contents, log), **asked)
-    return told(known, in_use, subject, given, found)
+
+    def __init__(
+        self, known: State, contents: Contents, subject: str, given: dict[str, Any]
+    ) -> None:
+        self.known, self.contents, self.subject, self.given = known, contents, subject, given
+        self.number, self.where = len(known.units) + 1, known.calibration_rows
+        self.used, self.losses, self.note = rows_in_use(known)
+        self.served = known.served[self.where][self.used]
+        numbers, counts = np.unique(self.served, return_counts=True)
+        self.counts: dict[int, int] = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def past(self) -> list[int]:
+        """The rounds whose densities are needed: a reference before those measured by it."""
+        found: set[int] = set()
+        for number in (*self.counts, self.known.reference):
+            while number != SAFE and number not in found:
+                found.add(number)
+                number = self.known.units[number - 1].reference
+        return sorted(found)
+
+    @property
+    def looks(self) -> int:
+        """How many calibrations there are on the same rows; of a policy on exactly these, one."""
+        rows = len(self.served)
+        same = {each for each in self.known.looks if each[1] >= SAME_ROWS * rows}
+        return 1 + len(same - {(self.subject, rows)})
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The arguments of the calibration; to try again on the same rows is the same draw.
+
+        Of several on the same rows the first spends δ, and number k spends δ/(k·(k + 1)): all of
+        them together at most 1.5 δ, whichever of them is kept.
+        """
+        settings, looks = self.known.given, self.looks
+        confidence = settings.confidence
+        if confidence is not None and looks > 1:
+            confidence = 1 - (1 - confidence) / (looks * (looks + 1))
+        draw = np.random.default_rng([settings.seed, CHAIN_STREAM])
+        return {
+            settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
+            "seed": int(draw.integers(2**63)),
+            "confidence": confidence,
+            "looks": looks if settings.rule == "promise" and settings.confidence is None else 1,
+            "bound": {name: limit.bound for name, limit in settings.limits.items()},
+            "family": settings.family,
+        }
+
+    @cached_property
+    def log(self) -> Log:
+        """Every row in use under the mixture that produced the rows."""
+        known, contents, used = self.known, self.contents, self.used
+        settings, reference, given = known.given, known.reference, self.given
+        kind = next(each for each in (PATH, TABLE, SCORE) if contents.scored(each, self.number))
+        scores = self._stored(kind, self.number)[used]
+        densities = self._densities(kind)
+        tables = {"safe": densities[reference].log}
+        tables["optimized"] = scores[:, 1] if kind == PATH else scores
+        check_support(tables["safe"], tables["optimized"], reference)
+        place = self._stored(PLACE, SAFE)[used] if kind == TABLE else None
+        acting = None
+        if set(self.counts) != {reference}:
+            tables["mix"] = _mixture(densities, self.counts)
+            if self._by_who_acted:
+                acting = self._who_acted(densities, place, exact_limits=kind != PATH)
+        columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
+        if place is not None:
+            columns = {f"log_{name}_all": values for name, values in tables.items()}
+            columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
+        contexts, _ = contents.rows(self.where[used])
+        if not isinstance(contexts, int):
+            columns["context"] = labels(contexts)
+        share = self.counts.get(reference, 0) / len(self.served)
+        if kind == PATH:
+            columns["policy_path"] = PolicyPath(settings.family, given["log_betas"], scores[:, 2:])
+            share = 0.0  # its weights have no bound in which it could enter
+        error = 1.0 if kind == TABLE else self._ratio_error(densities)
+        if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
+            raise ValueError(
+                f"the densities of past policies in the log of round {self.number} are estimates, "
+                f"and some may be off by a factor of {error:.3g}, where {LARGEST_DENSITY_FACTOR:g} "
+                f"is accepted: use shortlists (tether.Shortlist), on which past policies are exact"
+            )
+        return Log(
+            {name: loss[used] for name, loss in self.losses.items()},
+            **columns,
+            safe_share=share or None,
+            acting=acting,
+            warnings=[given["approximate"]] if given.get("approximate") else [],
+            ratio_error=float(given.get("ratio_error", 1.0)) * error,
+        )
+
+    @property
+    def proposals(self) -> Proposals | None:
+        """The draws for the round; None where tables make them needless."""
+        columns, path = self.contents.draws, None
+        if columns is None:
+            return None
+        if (log_path := columns.get("log_path")) is not None:
+            family, betas = self.known.given.family, self.given["log_betas"]
+            path = PolicyPath(family, betas, log_path, drawn_at=columns["drawn_at"])
+        return Proposals(
+            columns["log_safe"],
+            columns["log_optimized"],
+            context=columns.get("context"),
+            log_mix=columns.get("log_mix"),
+            source=np.where(columns["from_safe"], "safe", "optimized"),
+            policy_path=path,
+        )
+
+    # ---- densities of past policies -----------------------------------------------------------
+
+    def _stored(self, name: str, number: int) -> NDArray[Any]:
+        return self.contents.scores(name, number, len(self.where))
+
+    def _densities(self, kind: str) -> dict[int, Density]:
+        """The density of the safe policy and of every round's that is needed, in rows in use."""
+        exact = np.zeros(len(self.where))
+        log_safe = self.contents.own_scores("log_safe", self.where)
+        if kind == TABLE:
+            log_safe = self._stored(TABLE, SAFE)
+        found = {SAFE: Density(log_safe, exact)}
+        for past in self.past:
+            if kind == PATH:  # what is stored is a density already
+                found[past] = Density(self._stored(DENSITY, past), exact)
+            else:
+                unit = self.known.units[past - 1]
+                found[past] = self._density(unit, self._stored(kind, past), found[unit.reference])
+        return {k: Density(each.log[self.used], each.error[self.used]) for k, each in found.items()}
+
+    def _density(self, unit: Unit, scores: Floats, reference: Density) -> Density:
+        """The density of a round's policy, from its scores and those of its reference."""
+        decision, log_beta = unit.decision, unit.level
+        family: Family = find_family(decision["family"])
+        both = reference.log, blend_scores(scores, reference.log, decision["blend"])
+        if not needs_normalizer(family, log_beta):
+            return Density(family.log_density(*both, log_beta, 0.0), reference.error)
+        if scores.ndim == 2:
+            log_psi = exact_log_psi(*both, family, log_beta)[:, None]
+            return Density(family.log_density(*both, log_beta, log_psi), reference.error)
+        if self.contents.scored(NORMALIZER, unit.number):
+            normalizer = Normalizer(*self._stored(NORMALIZER, unit.number).T)
+        else:
+            held = decision["log_psi"]
+            normalizer = Normalizer(np.array(held[:1]), np.array(held[1:]))
+        density, error = density_with_error(family, *both, log_beta, normalizer)
+        return Density(density, np.hypot(error, reference.error))
+
+    @property
+    def _by_who_acted(self) -> bool:
+        """Whether rows are weighted by the policies that acted, not by their mixture."""
+        return self.known.given.confidence is not None or self.known.given.rule == "promise"
+
+    def _ratio_error(self, densities: Mapping[int, Density]) -> float:
+        """One plus the largest relative variance of a density that weights divide by.
+
+        One over an unbiased estimate is too large by about this factor on average, and the noise
+        itself does no harm: it is part of what is averaged over, like the action.
+        """
+        counts, served, reference = self.counts, self.served, self.known.reference
+        if not any(each.error.any() for each in densities.values()):
+            return 1.0
+        log_mix = _mixture(densities, counts) + np.log(sum(counts.values()))
+        variance = np.zeros(len(served))
+        for number, count in counts.items():
+            density = densities[number]
+            own = (served == number) & self._by_who_acted
+            share = np.exp(np.log(count) + density.log - log_mix)
+            variance += np.where(own, 1.0, share**2) * density.error**2
+        if set(counts) != {reference}:
+            variance += densities[reference].error ** 2
+        return 1.0 + float(variance.max())
+
+    def _who_acted(
+        self, densities: Mapping[int, Density], place: Integers | None, *, exact_limits: bool
+    ) -> Acting:
+        """The densities of the policies that acted, each in its own rows."""
+        logged, limit = np.full(densities[SAFE].log.shape, np.nan), np.zeros(len(self.served))
+        for number in self.counts:
+            own = self.served == number
+            logged[own] = densities[number].log[own]
+            limit[own] = _log_base_limit(self.known, number) if exact_limits else math.inf
+        if place is None:
+            return Acting(logged, log_base_limit=limit)
+        return Acting(picked(logged, place), logged, limit)
 
 
-def calibrate_arguments(known: State, rows: int, subject: str) -> dict[str, Any]:
-    """What the calibration of a round is asked; to try again on the same rows is the same draw.
-
-    Of several on the same rows the first spends δ, and number k spends δ/(k·(k + 1)): all of them
-    together at most 1.5 δ, whichever of them is kept.
-    """
-    settings, looks = known.given, looks_at(known, rows, subject)
-    confidence = settings.confidence
-    if confidence is not None and looks > 1:
-        confidence = 1 - (1 - confidence) / (looks * (looks + 1))
-    draw = np.random.default_rng([settings.seed, CHAIN_STREAM])
-    return {
-        settings.rule: {name: limit.tolerated for name, limit in settings.limits.items()},
-        "seed": int(draw.integers(2**63)),
-        "confidence": confidence,
-        "looks": looks if settings.rule == "promise" and settings.confidence is None else 1,
-        "bound": {name: limit.bound for name, limit in settings.limits.items()},
-        "family": settings.family,
-    }
+def decide_beta(evidence: Evidence) -> tuple[dict[str, Any], Calibration]:
+    """Find beta for a round: the header of its event, and the calibration."""
+    return told(evidence, calibrate(evidence.log, evidence.proposals, **evidence.asked))
 
 
-def told(
-    known: State, in_use: InUse, subject: str, given: Mapping[str, Any], found: Calibration
-) -> tuple[dict[str, Any], Calibration]:
+def told(evidence: Evidence, found: Calibration) -> tuple[dict[str, Any], Calibration]:
     """The header of the next round, with a note on what has to be known, and its calibration."""
-    rows = int(in_use.used.sum())
-    looks = looks_at(known, rows, subject)
+    known, looks = evidence.known, evidence.looks
     notes = [_why_none(known.given)] if not found.exists else []
     if found.exists and not found.useful:
         notes.append(why_not_useful(found))
-    if in_use.note:
-        notes.append(in_use.note)
+    if evidence.note:
+        notes.append(evidence.note)
     if looks > 1:
         seen = f"calibration {looks} on the same rows: {CHOOSE_ON_TRAINING}"
         if found.confidence is not None:
@@ -176,8 +307,8 @@ def told(
         notes.append(seen)
         found = replace(found, warnings=(*found.warnings, seen))
     decision = {
-        **{"reason": "; ".join(notes), "rows": rows, "looks": looks},
-        **{"looked": subject, "given": dict(given)},
+        **{"reason": "; ".join(notes), "rows": len(evidence.served), "looks": looks},
+        **{"looked": evidence.subject, "given": evidence.given},
         **{name: getattr(found, name) for name in CALIBRATED},
         **{name: getattr(found.measured, name) for name in MEASURED},
         "promises": {name: each.promise for name, each in found.losses.items()},
@@ -211,118 +342,6 @@ def _why_none(settings: Settings) -> str:
     return "no beta passes: the safe policy serves"
 
 
-# ---- the log ------------------------------------------------------------------------------------
-
-
-def make_log(
-    known: State, contents: Contents, number: int, in_use: InUse, given: Mapping[str, Any]
-) -> Log:
-    """The log of a round: every row in use under the mixture that produced the rows."""
-    settings, where, used = known.given, known.calibration_rows, in_use.used
-    counts, reference = in_use.counts, known.reference
-    kind = next(each for each in (PATH, TABLE, SCORE) if contents.scored(each, number))
-    scores = contents.scores(kind, number, len(where))[used]
-    densities = _densities(known, contents, in_use, kind)
-    served = known.served[where[used]]
-    tables = {"safe": densities[reference].log}
-    tables["optimized"] = scores[:, 1] if kind == PATH else scores
-    check_support(tables["safe"], tables["optimized"], reference)
-    place = contents.scores(PLACE, SAFE, len(where))[used] if kind == TABLE else None
-    by_who_acted = settings.confidence is not None or settings.rule == "promise"
-    acting = None
-    if set(counts) != {reference}:
-        tables["mix"] = _mixture(densities, counts)
-        if by_who_acted:
-            acting = _who_acted(known, served, densities, place, exact_limits=kind != PATH)
-    columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
-    if place is not None:
-        columns = {f"log_{name}_all": values for name, values in tables.items()}
-        columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
-    contexts, _ = contents.rows(where[used])
-    if not isinstance(contexts, int):
-        columns["context"] = labels(contexts)
-    share = counts.get(reference, 0) / sum(counts.values())
-    if kind == PATH:
-        columns["policy_path"] = PolicyPath(settings.family, given["log_betas"], scores[:, 2:])
-        share = 0.0  # its weights have no bound in which it could enter
-    error = 1.0 if kind == TABLE else _ratio_error(known, served, counts, densities, by_who_acted)
-    if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
-        raise ValueError(
-            f"the densities of past policies in the log of round {number} are estimates, and some "
-            f"may be off by a factor of {error:.3g}, where {LARGEST_DENSITY_FACTOR:g} is accepted: "
-            f"use shortlists (tether.Shortlist), on which past policies are exact"
-        )
-    return Log(
-        {name: loss[used] for name, loss in in_use.losses.items()},
-        **columns,
-        safe_share=share or None,
-        acting=acting,
-        warnings=[given["approximate"]] if given.get("approximate") else [],
-        ratio_error=float(given.get("ratio_error", 1.0)) * error,
-    )
-
-
-def make_proposals(contents: Contents, log: Log) -> Proposals | None:
-    """The draws that were stored for a round; None where tables make them needless."""
-    columns = contents.draws
-    if columns is None:
-        return None
-    path = None
-    if "log_path" in columns:
-        assert log.policy_path is not None
-        path = PolicyPath(
-            log.policy_path.family,
-            log.policy_path.log_beta,
-            columns["log_path"],
-            drawn_at=columns["drawn_at"],
-        )
-    return Proposals(
-        columns["log_safe"],
-        columns["log_optimized"],
-        context=columns.get("context"),
-        log_mix=columns.get("log_mix"),
-        source=np.where(columns["from_safe"], "safe", "optimized"),
-        policy_path=path,
-    )
-
-
-def _densities(known: State, contents: Contents, in_use: InUse, kind: str) -> dict[int, Density]:
-    """The density of the safe policy and of every round's that is needed, in the rows in use."""
-    where, used = known.calibration_rows, in_use.used
-    count, exact = len(where), np.zeros(len(where))
-    log_safe = contents.own_scores("log_safe", where)
-    if kind == TABLE:
-        log_safe = contents.scores(TABLE, SAFE, count)
-    found = {SAFE: Density(log_safe, exact)}
-    for past in past_rounds(known, in_use):
-        unit = known.units[past - 1]
-        if kind == PATH:  # what is stored is a density already
-            found[past] = Density(contents.scores(DENSITY, past, count), exact)
-        else:
-            scores = contents.scores(kind, past, count)
-            found[past] = _density(unit, contents, scores, found[unit.reference])
-    return {number: Density(each.log[used], each.error[used]) for number, each in found.items()}
-
-
-def _density(unit: Unit, contents: Contents, scores: Floats, reference: Density) -> Density:
-    """The density of a round's policy, from its scores and those of its reference."""
-    decision, log_beta = unit.decision, unit.level
-    family: Family = find_family(decision["family"])
-    both = reference.log, blend_scores(scores, reference.log, decision["blend"])
-    if not needs_normalizer(family, log_beta):
-        return Density(family.log_density(*both, log_beta, 0.0), reference.error)
-    if scores.ndim == 2:
-        log_psi = exact_log_psi(*both, family, log_beta)[:, None]
-        return Density(family.log_density(*both, log_beta, log_psi), reference.error)
-    if contents.scored(NORMALIZER, unit.number):
-        normalizer = Normalizer(*contents.scores(NORMALIZER, unit.number, len(scores)).T)
-    else:
-        held = decision["log_psi"]
-        normalizer = Normalizer(np.array(held[:1]), np.array(held[1:]))
-    density, error = density_with_error(family, *both, log_beta, normalizer)
-    return Density(density, np.hypot(error, reference.error))
-
-
 def drawn_normalizer(found: Calibration, contents: Contents) -> Normalizer | None:
     """The normalizing constant that the draws of a round give; None where it has none."""
     drawn, family = contents.draws, find_family(found.family)
@@ -342,51 +361,6 @@ def needs_normalizer(family: Family, log_beta: float) -> bool:
 def _mixture(densities: Mapping[int, Density], counts: Mapping[int, int]) -> Floats:
     terms = [np.log(count) + densities[number].log for number, count in counts.items()]
     return np.asarray(np.logaddexp.reduce(terms, axis=0) - np.log(sum(counts.values())))
-
-
-def _ratio_error(
-    known: State,
-    served: Integers,
-    counts: Mapping[int, int],
-    densities: Mapping[int, Density],
-    by_who_acted: bool,
-) -> float:
-    """One plus the largest relative variance of a density that weights divide by.
-
-    One over an unbiased estimate is too large by about this factor on average, and the noise itself
-    does no harm: it is part of what is averaged over, like the action.
-    """
-    if not any(each.error.any() for each in densities.values()):
-        return 1.0
-    log_mix = _mixture(densities, counts) + np.log(sum(counts.values()))
-    variance = np.zeros(len(served))
-    for number, count in counts.items():
-        density = densities[number]
-        own = (served == number) & by_who_acted
-        share = np.exp(np.log(count) + density.log - log_mix)
-        variance += np.where(own, 1.0, share**2) * density.error**2
-    if set(counts) != {known.reference}:
-        variance += densities[known.reference].error ** 2
-    return 1.0 + float(variance.max())
-
-
-def _who_acted(
-    known: State,
-    served: Integers,
-    densities: Mapping[int, Density],
-    place: Integers | None,
-    *,
-    exact_limits: bool,
-) -> Acting:
-    """The densities of the policies that acted, each in its own rows."""
-    logged, limit = np.full(densities[SAFE].log.shape, np.nan), np.zeros(len(served))
-    for number in np.unique(served).tolist():
-        own = served == number
-        logged[own] = densities[number].log[own]
-        limit[own] = _log_base_limit(known, number) if exact_limits else math.inf
-    if place is None:
-        return Acting(logged, log_base_limit=limit)
-    return Acting(picked(logged, place), logged, limit)
 
 
 def _log_base_limit(known: State, number: int) -> float:

@@ -18,23 +18,22 @@ from numpy.typing import NDArray
 from tether.control.calibration import Calibration
 from tether.control.chain import draw_uniform
 from tether.control.log import EXPORT, Log, Proposals
-from tether.runs.decide_beta import calibrate_arguments, told
-from tether.runs.score import Scorer
-from tether.runs.state import LOSS, State
+from tether.runs.decide_beta import Evidence, told
+from tether.runs.state import LOSS
 
 ARGUMENTS = "calibrate.json"
 """The file with the arguments of `Log.scan` and of `calibrate`."""
 
 
-def write_log(folder: Path, known: State, subject: str, scorer: Scorer) -> str:
+def write_log(folder: Path, evidence: Evidence) -> str:
     """Write the log, its draws, and the arguments of `calibrate` as JSON; the log's digest."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    log, drawn, columns = scorer.log, scorer.contents.draws, _columns(scorer)
+    log, drawn, columns = evidence.log, evidence.contents.draws, _columns(evidence)
     folder.mkdir(parents=True, exist_ok=True)
     digest = _digest(columns, drawn)
-    held = {EXPORT: json.dumps([digest, known.seq])}
+    held = {EXPORT: json.dumps([digest, evidence.known.seq])}
     table = pa.table({name: _arrow(values) for name, values in columns.items()})
     parquet.write_table(table.replace_schema_metadata(held), folder / "log.parquet")
     if drawn is not None:
@@ -45,8 +44,8 @@ def write_log(folder: Path, known: State, subject: str, scorer: Scorer) -> str:
     scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
     if log.acting is not None:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
-    asked = calibrate_arguments(known, len(log), subject)
-    told_to = {"scan": scan, "calibrate": {**asked, "ratio_error": log.ratio_error}}
+    arguments = {**evidence.asked, "ratio_error": log.ratio_error}
+    told_to = {"scan": scan, "calibrate": arguments}
     (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
 
@@ -78,16 +77,14 @@ def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]
     return log, proposals, held["calibrate"]
 
 
-def accepted(
-    known: State, subject: str, found: Calibration, scorer: Scorer
-) -> tuple[dict[str, Any], Calibration]:
+def accepted(evidence: Evidence, found: Calibration) -> tuple[dict[str, Any], Calibration]:
     """A calibration that was made elsewhere as a decision, if it is of this log and these rules."""
-    if exported(found)[0] != _digest(_columns(scorer), scorer.contents.draws):
+    if exported(found)[0] != _digest(_columns(evidence), evidence.contents.draws):
         raise ValueError(
             "calibration is not of the log of this run and this policy: its digest differs from "
             "that of the export"
         )
-    rule, asked = known.given.rule, calibrate_arguments(known, len(scorer.log), subject)
+    rule, asked, log = evidence.known.given.rule, evidence.asked, evidence.log
     losses, chain = found.losses.items(), found.chain
     own = {
         rule: {key: each.alpha for key, each in losses},
@@ -99,7 +96,7 @@ def accepted(
     }
     if found.confidence is None and found.rule != rule:
         own[rule] = None
-    if chain is not None and chain.uniform != draw_uniform(scorer.log.rows, asked["seed"]):
+    if chain is not None and chain.uniform != draw_uniform(log.rows, asked["seed"]):
         own["seed"] = None
     for name, value in asked.items():
         if own[name] != value:
@@ -107,7 +104,7 @@ def accepted(
                 f"calibration was made with another {name} than the run asks for, {value!r}: pass "
                 f"what {ARGUMENTS} in the export says"
             )
-    return told(known, scorer.in_use, subject, scorer.given, replace(found, probes=None))
+    return told(evidence, replace(found, probes=None))
 
 
 def exported(found: Calibration) -> tuple[str, int]:
@@ -121,9 +118,8 @@ def exported(found: Calibration) -> tuple[str, int]:
     return str(digest), int(seen)
 
 
-def _columns(scorer: Scorer) -> dict[str, NDArray[Any]]:
-    log, drawn = scorer.log, scorer.contents.draws
-    acting = log.acting
+def _columns(evidence: Evidence) -> dict[str, NDArray[Any]]:
+    log, drawn, acting = evidence.log, evidence.contents.draws, evidence.log.acting
     listed = acting is not None and acting.log_logged_all is not None
     if listed or log.policy_path is not None or (drawn is not None and "context" in drawn):
         raise ValueError(

@@ -16,9 +16,9 @@ import sqlalchemy as sql
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats, Integers
-from tether.policies.kept_contexts import NOTHING, NUMBERS, Format, decode, encode, format_of
+from tether.policies.kept_contexts import NUMBERS, Format, decode, encode, format_of
 from tether.policies.picker import ShortlistRows
-from tether.runs.body import Columns, unpack
+from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events
 from tether.runs.state import NO_HEAD
@@ -43,24 +43,13 @@ def same_formats(stored: Format | None, contexts: Any, actions: NDArray[Any]) ->
     found = Format()
     for key, rows in _parts(contexts, actions).items():
         given = format_of(f"{key}s", rows, wide=key != "context")
-        first = given if stored is None else stored[key]
-        found[key] = first
-        if first == given:
-            continue
+        found[key] = first = given if stored is None else stored[key]
         alike = first["kind"] == given["kind"] == NUMBERS and first["shape"] == given["shape"]
-        if not (alike and np.can_cast(given["dtype"], first["dtype"], "safe")):
+        if first != given and not (alike and np.can_cast(given["dtype"], first["dtype"], "safe")):
             raise TypeError(
-                f"{key}s must have the format of the run's first rows, {_in_words(first)}, got "
-                f"{_in_words(given)}"
+                f"{key}s must have the format of the run's first rows, {first}, got {given}"
             )
     return found
-
-
-def _in_words(format_: Format) -> str:
-    if format_["kind"] == NOTHING:
-        return "a number of actions without contexts"
-    details = {key: value for key, value in format_.items() if key != "kind" and value}
-    return f"{format_['kind']} {details}" if details else str(format_["kind"])
 
 
 def encode_rows(contexts: Any, actions: NDArray[Any], formats: Format) -> Columns:
@@ -92,6 +81,7 @@ class Contents:
         self._pieces: dict[str, dict[Any, list[NDArray[Any]]]] = {
             kind: {} for kind in ("rows", "scores", "draws")
         }
+        self._waiting: dict[int, Event] = {}  # scores and draws for a round that may never begin
 
     def read(self, connection: sql.Connection, until: int, head: bytes) -> None:
         """Read events up to a number, at which the chain must have this hash."""
@@ -103,8 +93,14 @@ class Contents:
     def take(self, event: Event) -> None:
         """Take in one event."""
         self.seq, self.head = event.seq, event.head
-        if event.kind in self._pieces:
+        if event.kind == "rows":
             self.add(event.kind, *unpack(event.body))
+        elif event.kind in self._pieces:
+            self._waiting[event.seq] = event
+        elif event.kind == "round":
+            for seq in read_header(event.body)["decision"].get("scored", ()):
+                self.add(self._waiting[seq].kind, *unpack(self._waiting[seq].body))
+            self._waiting = {}
 
     def add(self, kind: str, header: dict[str, Any], columns: Columns) -> None:
         """Take in what an event has, or is going to have."""

@@ -147,27 +147,23 @@ class Policies:
     def optimized(self, name: str, given: Any) -> Any:
         """What a user passes as the optimized policy, over what is stored."""
         if self._path is not None:
-            return self._pair(name, given)
+            if not hasattr(given, "path_scores"):
+                raise TypeError(
+                    f"{name} must be a pair that is tethered at every token, as "
+                    f"tether.llm.TokenTether(safe, optimized) is, in a run of family "
+                    f"{self._path.name!r}; got {shown(given)}"
+                )
+            if given.family != self._path.name or given.safe is not self.safe:
+                raise ValueError(
+                    f"{name} must be a pair of family {self._path.name!r} with the run's own safe "
+                    f"policy, got {shown(given)}"
+                )
+            return PathOptimized(given)
         if self.shortlist is not None:
             return given if isinstance(given, Picker) else self.shortlist.picker_of(given)
         if self._ramps:
             return as_sampler(name, given)
         return in_order_of(self.safe, as_policy(name, given))
-
-    def _pair(self, name: str, given: Any) -> PathOptimized:
-        assert self._path is not None
-        if not hasattr(given, "path_scores"):
-            raise TypeError(
-                f"{name} must be a pair that is tethered at every token, as "
-                f"tether.llm.TokenTether(safe, optimized) is, in a run of family "
-                f"{self._path.name!r}; got {shown(given)}"
-            )
-        if given.family != self._path.name or given.safe is not self.safe:
-            raise ValueError(
-                f"{name} must be a pair of family {self._path.name!r} with the run's own safe "
-                f"policy, got {shown(given)}"
-            )
-        return PathOptimized(given)
 
     def served(self, deployed: Deployed | None) -> Any:
         """The policy that acts, as a user calls it."""

@@ -38,15 +38,14 @@ MAX_KEY_LENGTH = 200
 
 @dataclass(frozen=True)
 class Drawn:
-    """Actions of one call before they are stored: who took each, and their scores.
+    """Actions of one call before they are stored, with columns of who took each and their scores.
 
-    `arm` is 1 for the round's policy, 0 for the safe one, and −k for that of round k.
+    The arm is 1 for the round's policy, 0 for the safe one, and −k for that of round k.
     """
 
     contexts: Any
     actions: NDArray[Any]
-    arm: Integers
-    scores: dict[str, Floats]
+    columns: Columns
     failure: str = ""
 
 
@@ -134,11 +133,6 @@ class Round:
             A name for each action. One that was stored under its name already is returned again
             instead of a new one: a call whose answer was lost can be repeated.
 
-        Returns
-        -------
-        Actions
-            The actions and their ids.
-
         Raises
         ------
         RoundOverError
@@ -178,7 +172,8 @@ class Round:
                     unit, stopped = stored
                     continue
                 if not known:
-                    served = np.where(drawn.arm > 0, unit.number, -drawn.arm)
+                    arm = drawn.columns["arm"].astype(np.int64)
+                    served = np.where(arm > 0, unit.number, -arm)
                     rows = drawn.contexts, drawn.actions, served
                     return Actions.of(stored, *rows, failure=drawn.failure)
                 taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
@@ -248,15 +243,9 @@ class Round:
 
         return self._run.submit(job)
 
-    def _columns(
-        self, drawn: Drawn, rng: np.random.Generator, keys: list[str] | None
-    ) -> dict[str, Any]:
-        run = self._run
-        columns: dict[str, Any] = {
-            "arm": drawn.arm.astype(np.int32),
-            "calibration": rng.random(len(drawn.actions)) < run.settings.calibration_share,
-            **drawn.scores,
-        }
+    def _columns(self, drawn: Drawn, rng: np.random.Generator, keys: list[str] | None) -> Columns:
+        run, columns = self._run, dict(drawn.columns)
+        columns["calibration"] = rng.random(len(drawn.actions)) < run.settings.calibration_share
         if keys is not None:
             columns["key"] = np.array(keys, dtype=object)
         if run._context_score is not None:
@@ -307,11 +296,11 @@ class Round:
         return self._scored_by_safe(contexts, actions, failure)
 
     def _scored_by_safe(self, contexts: Any, actions: Any, failure: str = "") -> Drawn:
-        scores = {}
+        columns: Columns = {"arm": np.zeros(len(actions), np.int32)}
         if not self._is_ramp:
             log_safe = policy_calls.score("safe", self._policies.safe, contexts, actions, drew=True)
-            scores = {"log_safe": log_safe, "log_prob": log_safe}
-        return Drawn(contexts, actions, np.zeros(len(actions), np.int64), scores, failure)
+            columns |= {"log_safe": log_safe, "log_prob": log_safe}
+        return Drawn(contexts, actions, columns, failure)
 
     def _with_candidates(self, contexts: Any, rng: np.random.Generator) -> Any:
         shortlist = self._policies.shortlist
@@ -327,7 +316,8 @@ class Round:
         assert deployed is not None
         if self._is_ramp:
             actions, is_new = self._coin(unit).draw(contexts, rng)
-            return Drawn(contexts, actions, np.where(is_new, 1, -unit.reference), {})
+            arm = np.where(is_new, 1, -unit.reference).astype(np.int32)
+            return Drawn(contexts, actions, {"arm": arm})
         policy, optimized = deployed.policy, deployed.optimized
         if deployed.probe is not None and deployed.probe.is_due(optimized):
             deployed.probe.check(f"policy of round {self.number}", optimized)
@@ -338,8 +328,9 @@ class Round:
             actions = draw_asking_every_policy(policy, contexts, rng)
             log_prob = _log_prob(policy, contexts, actions)
         log_safe = policy_calls.score("safe", self._policies.safe, contexts, actions)
-        scores = {"log_safe": log_safe, "log_prob": log_prob}
-        return Drawn(contexts, actions, np.ones(len(actions), np.int64), scores)
+        arm = np.ones(len(actions), np.int32)
+        columns = {"arm": arm, "log_safe": log_safe, "log_prob": log_prob}
+        return Drawn(contexts, actions, columns)
 
 
 def _log_prob(policy: Any, contexts: Any, actions: Any) -> Floats:

@@ -83,11 +83,6 @@ class Run:
         key : str, pathlib.Path or Ed25519PrivateKey, optional
             The private key of a signed run; without it the run can only be looked at.
 
-        Returns
-        -------
-        Run
-            The run.
-
         Raises
         ------
         StoreError
@@ -112,13 +107,7 @@ class Run:
         return self._settings
 
     def history(self) -> History:
-        """Everything that the run has stored, as frozen records.
-
-        Returns
-        -------
-        History
-            Units, alarms and acts.
-        """
+        """Everything that the run has stored, as frozen records: units, alarms and acts."""
         name = self._log.database.name
         if self._log.tampered is not None:
             return read_history(self._log.state, name, tampered=str(self._log.tampered))

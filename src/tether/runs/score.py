@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tether._core import policy_calls
 from tether._core.contexts import labels, take
 from tether.control.families import DEFAULT_BUDGET, blend_scores, find_family
-from tether.control.log import Log, Proposals
+from tether.control.log import Proposals
 from tether.policies.logs import approximation_of, make_proposals
 from tether.policies.mixture import Mixture
 from tether.policies.normalizer import settled_normalizer
@@ -27,11 +27,9 @@ from tether.runs.decide_beta import (
     PLACE,
     SCORE,
     TABLE,
+    Evidence,
     check_support,
-    make_log,
     needs_normalizer,
-    past_rounds,
-    rows_in_use,
 )
 from tether.runs.log_rows import Contents, cut
 from tether.runs.policies import PROBES, Deployed, PathOptimized, Policies, Probe, compare_scores
@@ -51,27 +49,24 @@ PROBED_ROWS = 256
 """How many stored actions the safe policy scores again before a round is calibrated."""
 
 
-class Scorer:
+class Scorer(Evidence):
     """Lets policies score the calibration rows that have no scores yet, and draws what it takes.
 
     They are added to `contents`, a copy; `new` has the events of them, kinds and bodies, which are
-    stored with the round. `log` is that of the round, and `given` what its candidate states of
-    itself.
+    stored before the round.
     """
 
     def __init__(
-        self, known: State, contents: Contents, policies: Policies, candidate: Any
+        self, known: State, contents: Contents, policies: Policies, candidate: Any, subject: str
     ) -> None:
-        self.known, self.policies, self.in_use = known, policies, rows_in_use(known)
-        self.candidate, self.contents = candidate, contents.copy()
-        self.number, self.where = len(known.units) + 1, known.calibration_rows
+        approximate, error = approximation_of(candidate)
+        given = {"approximate": approximate, "ratio_error": error}
+        super().__init__(known, contents.copy(), subject, given)
+        self.policies, self.candidate = policies, candidate
         self.new: list[tuple[str, bytes]] = []
         self.contexts, self.actions = contents.rows(self.where)
-        self.past = past_rounds(known, self.in_use)
         self.pair: Any = candidate.pair if isinstance(candidate, PathOptimized) else None
         self.listed = self._listed_actions()
-        approximate, error = approximation_of(candidate)
-        self.given: dict[str, Any] = {"approximate": approximate, "ratio_error": error}
         if self.pair is not None:
             if isinstance(self.contexts, int):
                 raise ValueError(
@@ -83,10 +78,9 @@ class Scorer:
         for name, number in self._needed():
             done = self.contents.scored(name, number)
             for start in range(done, len(self.where), SCORED_AT_ONCE):
-                values = self._scores(name, number, slice(start, start + SCORED_AT_ONCE))
+                values = self._ask(name, number, slice(start, start + SCORED_AT_ONCE))
                 header = {"name": name, "policy": number, "first": start}
                 self._keep("scores", header, {"values": values})
-        self.log = make_log(known, self.contents, self.number, self.in_use, self.given)
         if (drawn := self._draw()) is not None:
             check_support(drawn.log_safe, drawn.log_optimized)
             context = {} if drawn.context is None else {"context": drawn.context}
@@ -112,9 +106,9 @@ class Scorer:
                 probe.check(f"policy of round {number}", self._optimized(number))
         rows = slice(PROBED_ROWS)
         if self.listed is None:
-            scores = self._scores(SCORE, SAFE, rows)
+            scores = self._ask(SCORE, SAFE, rows)
         else:
-            scores = picked(self._scores(TABLE, SAFE, rows), self._scores(PLACE, SAFE, rows))
+            scores = picked(self._ask(TABLE, SAFE, rows), self._ask(PLACE, SAFE, rows))
         stored = self.contents.own_scores("log_safe", self.where[rows])
         compare_scores("safe policy", scores, stored)
 
@@ -140,7 +134,7 @@ class Scorer:
                 needed.append((NORMALIZER, number))
         return needed
 
-    def _scores(self, name: str, number: int, rows: slice) -> NDArray[Any]:
+    def _ask(self, name: str, number: int, rows: slice) -> NDArray[Any]:
         """The scores of a policy at some calibration rows."""
         (contexts, actions), kind = self._rows(rows), "optimized" if number else "safe"
         if name == PLACE:
@@ -157,8 +151,7 @@ class Scorer:
         if name == DENSITY:
             return policy_calls.score("tethered", policy, contexts, actions)
         at_reference = policy_calls.score("reference", policy.safe, contexts, actions)
-        scores = self.contents.scores(SCORE, number, len(self.where))[rows]
-        blended = blend_scores(scores, at_reference, policy.blend)
+        blended = blend_scores(self._stored(SCORE, number)[rows], at_reference, policy.blend)
         found = settled_normalizer(policy, contexts, at_reference, blended)
         return np.stack([found.log_psi, found.standard_error], axis=1)
 
@@ -179,7 +172,7 @@ class Scorer:
     def _draw(self) -> Proposals | None:
         """Draws of both policies for the calibration; the same round has the same draws."""
         rng = np.random.default_rng([self.known.given.seed, self.number, PROPOSAL_STREAM])
-        counts, contexts = self.in_use.counts, take(self.contexts, np.flatnonzero(self.in_use.used))
+        counts, contexts = self.counts, take(self.contexts, np.flatnonzero(self.used))
         logged_by = None
         if self.log.has_mixture:
             policies = [self.policies.policy(number) for number in counts]
@@ -205,11 +198,11 @@ class Scorer:
         budget = find_family(settings.family).max_draws or DEFAULT_BUDGET
         return take(contexts, np.sort(first)), blocks * budget
 
-
-def find_normalizer(policy: Any, log: Log) -> list[float] | None:
-    """Log ψ of what a round serves without contexts, and its error; the policy keeps them."""
-    if log.contextual or not needs_normalizer(policy.family, policy.log_beta):
-        return None
-    blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
-    policy.remembered = found = settled_normalizer(policy, 1, log.log_safe, blended)
-    return [float(found.log_psi[0]), float(found.standard_error[0])]
+    def find_normalizer(self, policy: Any) -> list[float] | None:
+        """Log ψ of what a round serves without contexts, and its error; the policy keeps them."""
+        log = self.log
+        if log.contextual or not needs_normalizer(policy.family, policy.log_beta):
+            return None
+        blended = blend_scores(log.log_optimized, log.log_safe, policy.blend)
+        policy.remembered = found = settled_normalizer(policy, 1, log.log_safe, blended)
+        return [float(found.log_psi[0]), float(found.standard_error[0])]

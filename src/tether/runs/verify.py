@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from tether._core.records import encode
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
-from tether.runs.decide_beta import decide_beta, drawn_normalizer
+from tether.runs.decide_beta import Evidence, decide_beta, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import LossesMissingError, TamperedError
@@ -154,12 +154,13 @@ class _Replay:
         if decision["looked"] not in (held.get("fingerprint"), held.get("name")):
             yield f"round {number} was decided for another policy than it names"
         try:
-            about = number, decision["looked"], decision["given"]
-            expected, found = decide_beta(known, contents, *about)
+            evidence = Evidence(known, contents, decision["looked"], decision["given"])
+            expected, found = decide_beta(evidence)
         except (ValueError, KeyError, LossesMissingError) as error:
             yield f"the beta of round {number} cannot be computed again: {error}"
             return
         expected["decision"]["log_psi"] = psi = decision.get("log_psi")
+        expected["decision"]["scored"] = decision["scored"]  # other scores give another beta
         text = str(columns["calibration"][0]) if "calibration" in columns else "null"
         said, told = {"calibration": json.loads(text)}, {"calibration": encode(found)}
         yield from _compare(header | said, header | expected | told, ROUND, _alike)
