@@ -59,7 +59,6 @@ class GuardrailPlan:
     limit: Guardrail
     old: float
     new: float
-    shares: tuple[float, ...]
     steps: float
     keys: float
     costs: dict[int, Cost] = field(default_factory=dict)
@@ -145,13 +144,9 @@ def plan_release(
         risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
         world = _World(limit, base / limit.bound, keys_per_step, stop)
         good = [world.release(risk / limit.bound, rng)[0] for _ in range(runs)]
-        median = float(np.median([len(e) if e[-1] >= FULL else math.inf for e in good]))
-        length = max(len(each) for each in good)
-        mean = np.mean([each + each[-1:] * (length - len(each)) for each in good], axis=0)
-        plans[name] = GuardrailPlan(
-            *(limit, base, risk, tuple(mean.tolist()), median, (median - 1) * keys_per_step),
-            {times: world.cost(times, runs, rng) for times in MULTIPLES},
-        )
+        costs = {times: world.cost(times, runs, rng) for times in MULTIPLES}
+        steps = float(np.median(good))
+        plans[name] = GuardrailPlan(limit, base, risk, steps, (steps - 1) * keys_per_step, costs)
     return ReleasePlan(keys_per_step, plans)
 
 
@@ -184,38 +179,39 @@ class _World:
         keys, failures, stopped = np.mean(found, axis=0).tolist()
         return Cost(risk * self.limit.bound, keys, failures * (1 - self.old / risk), stopped)
 
-    def release(
-        self, risk: float, rng: np.random.Generator
-    ) -> tuple[list[float], int, float, bool]:
+    def release(self, risk: float, rng: np.random.Generator) -> tuple[float, int, float, bool]:
         """One release until it is stopped, has full share, or has had the most steps.
 
-        Its shares, keys and failures of the new system, and whether it was stopped.
+        Its steps until full share, its keys and the failures of the new system, and whether it was
+        stopped.
         """
-        shares, keys, failures = list[float](), 0, 0.0
-        sums, finish, position = list[Floats](), list[Floats](), np.zeros(0)
-        losses = position
-        while len(shares) < MOST_STEPS:
-            share = self._share(shares, position, losses, finish)
-            shares.append(share)
-            if share >= FULL and risk <= self.tolerated:
-                break
+        shares, keys, failures = [0.0], 0, 0.0
+        sums, finish = list[Floats](), list[Floats]()
+        position = losses = np.zeros(0)
+        for step in range(1, MOST_STEPS + 1):
+            shares.append(self._share(shares, position, losses, finish))
+            if shares[-1] >= FULL and risk <= self.tolerated:
+                return step, keys, failures, False
             position = rng.random(self.keys)
-            is_new = position < share
+            is_new = position < shares[-1]
             losses = (rng.random(self.keys) < np.where(is_new, risk, self.old)).astype(float)
-            stopped = self._stopped_at(sums, is_new, losses, share)
-            keys += self.keys if stopped is None else stopped
-            failures += float(losses[:stopped][is_new[:stopped]].sum())
-            if stopped is not None:
-                return shares, keys, failures, True
-            sums.append(self._factors(is_new, losses, share))
+            failing = np.flatnonzero(is_new & (losses > 0))
+            for place in failing[0 if sums else FEWEST_FAILURES - 1 :].tolist():
+                until = slice(place + 1)  # only failures of the new system matter
+                now = self._factors(is_new[until], losses[until], shares[-1])
+                if log_wealth(np.array([*sums, now])) >= math.log(1 / self.stop):
+                    lost = float(losses[until][is_new[until]].sum())
+                    return math.inf, keys + place + 1, failures + lost, True
+            keys, failures = keys + self.keys, failures + float(losses[is_new].sum())
+            sums.append(self._factors(is_new, losses, shares[-1]))
             if self.limit.is_relative:
-                finish.append(self._factors(is_new, losses, share, finish=True))
-        return shares, keys, failures, False
+                finish.append(self._factors(is_new, losses, shares[-1], finish=True))
+        return math.inf if shares[-1] < FULL else MOST_STEPS, keys, failures, False
 
     def _share(
         self, shares: list[float], position: Floats, losses: Floats, finish: list[Floats]
     ) -> float:
-        last, low = shares[-1] if shares else 0.0, min(shares[-2:]) if len(shares) > 1 else 0.0
+        last, low = shares[-1], min(shares[-2:])
         inside, is_new = position < low, position < last
         mine, added, old = losses[inside], losses[is_new & ~inside], losses[~is_new]
         if not self.limit.is_relative:
@@ -227,24 +223,11 @@ class _World:
             within = relative_share(mine, old[:half], *self.rule)
             beyond = relative_share(added, old[half:], *self.rule)
             share = min(relative_sticky_share(within, beyond, low), LARGEST_RELATIVE)
-        return grown(share, last, GROWTH_FACTOR, GROWTH_STEP) if shares else share
+        return grown(share, last, GROWTH_FACTOR, GROWTH_STEP) if last else share
 
     def _factors(
         self, is_new: Booleans, losses: Floats, share: float, *, finish: bool = False
     ) -> Floats:
         if not self.limit.is_relative:
             return log_factors(losses[is_new], self.tolerated)
-        coins = np.full(len(losses), share)
-        return relative_log_factors(losses, is_new, coins, *self.rule, finish=finish)
-
-    def _stopped_at(
-        self, sums: list[Floats], is_new: Booleans, losses: Floats, share: float
-    ) -> int | None:
-        """After how many keys of a step the stop fires; only failures of the new system matter."""
-        failing = np.flatnonzero(is_new & (losses > 0))
-        for place in failing[0 if sums else FEWEST_FAILURES - 1 :].tolist():
-            until = slice(place + 1)
-            now = self._factors(is_new[until], losses[until], share)
-            if log_wealth(np.array([*sums, now])) >= math.log(1 / self.stop):
-                return int(place) + 1
-        return None
+        return relative_log_factors(losses, is_new, share, *self.rule, finish=finish)
