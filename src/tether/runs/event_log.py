@@ -36,7 +36,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tether._core import signing
 from tether.runs.body import pack, unpack
-from tether.runs.databases import Database, is_retried
+from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
 from tether.runs.state import CACHED, NO_HEAD, State
@@ -463,30 +463,25 @@ class EventLog:
             self._connection = None
 
     def _commit(self, batch: list[_Job]) -> list[_Outcome]:
-        until = time.monotonic() + self.deadline
-        while True:
-            try:
-                with self.database.errors("write"):
-                    outcomes = self._try(batch)
-                self.is_available = True
-                return outcomes
-            except BaseException as error:
-                if self.is_ahead:
-                    self._forget()
-                self._leave()
-                cause = error.__cause__
-                if cause is not None and is_retried(cause) and time.monotonic() < until:
-                    continue
-                self._unknown |= {job.mark for job in batch}
-                if isinstance(error, TamperedError):
-                    logger.error("%s: only the safe policy or the old system serves", error)
-                    self.tampered = error
-                elif isinstance(error, StoreError):
-                    self.is_available = False
-                else:
-                    logger.exception("the writer of %s failed", self.database.name)
-                    error = StoreError(f"could not write {self.database.name}: {error}")
-                return [(None, error, [])] * len(batch)
+        try:
+            with self.database.errors("write"):
+                outcomes = self._try(batch)
+            self.is_available = True
+            return outcomes
+        except BaseException as error:
+            if self.is_ahead:
+                self._forget()
+            self._leave()
+            self._unknown |= {job.mark for job in batch}
+            if isinstance(error, TamperedError):
+                logger.error("%s: only the safe policy or the old system serves", error)
+                self.tampered = error
+            elif isinstance(error, StoreError):
+                self.is_available = False
+            else:
+                logger.exception("the writer of %s failed", self.database.name)
+                error = StoreError(f"could not write {self.database.name}: {error}")
+            return [(None, error, [])] * len(batch)
 
     def _try(self, batch: list[_Job]) -> list[_Outcome]:
         if self._connection is None:

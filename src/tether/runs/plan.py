@@ -28,6 +28,8 @@ from tether.runs.stop import FEWEST_FAILURES, log_factors, log_wealth, relative_
 
 MULTIPLES = (2, 3, 6)
 """How bad a bad version is: so many times what is tolerated."""
+SHOWN = math.log(1 / 0.05)
+"""The log of the capital at which a release stops or finishes, by default."""
 FULL = 0.99
 """The share that counts as everybody."""
 MOST_STEPS = 60
@@ -100,7 +102,6 @@ def plan_release(
     *,
     new: Mapping[str, float] | None = None,
     runs: int = 100,
-    stop: float = 0.05,
 ) -> ReleasePlan:
     """Say what a release takes, and what a bad version costs until it is stopped.
 
@@ -118,8 +119,6 @@ def plan_release(
         The new system's expected loss; as large as the old one's by default.
     runs : int, default 100
         How many releases are simulated.
-    stop : float, default 0.05
-        As for `Release`.
 
     Returns
     -------
@@ -142,7 +141,7 @@ def plan_release(
             raise ValueError(f"old must have {name!r}: the old system's expected loss")
         base = validate.number(f"old[{name!r}]", old[name], above=0, below=limit.bound)
         risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
-        world = _World(limit, base / limit.bound, keys_per_step, stop)
+        world = _World(limit, base / limit.bound, keys_per_step)
         good = [world.release(risk / limit.bound, rng)[0] for _ in range(runs)]
         costs = {times: world.cost(times, runs, rng) for times in MULTIPLES}
         steps = float(np.median(good))
@@ -157,7 +156,6 @@ class _World:
     limit: Guardrail
     old: float
     keys: int
-    stop: float
 
     @property
     def rule(self) -> tuple[float, float]:
@@ -199,7 +197,7 @@ class _World:
             for place in failing[0 if sums else FEWEST_FAILURES - 1 :].tolist():
                 until = slice(place + 1)  # only failures of the new system matter
                 now = self._factors(is_new[until], losses[until], shares[-1])
-                if log_wealth(np.array([*sums, now])) >= math.log(1 / self.stop):
+                if log_wealth(np.array([*sums, now])) >= SHOWN:
                     lost = float(losses[until][is_new[until]].sum())
                     return math.inf, keys + place + 1, failures + lost, True
             keys, failures = keys + self.keys, failures + float(losses[is_new].sum())
@@ -216,7 +214,7 @@ class _World:
         mine, added, old = losses[inside], losses[is_new & ~inside], losses[~is_new]
         if not self.limit.is_relative:
             share = sticky_share(mine, added, low, self.old, self.tolerated)
-        elif finish and log_wealth(np.array(finish)) >= math.log(1 / self.stop):
+        elif finish and log_wealth(np.array(finish)) >= SHOWN:
             share = 1.0
         else:
             half = len(old) // 2 if low else 0
