@@ -117,18 +117,11 @@ class Event(NamedTuple):
     head: bytes
     signature: str | None = None
 
-    @classmethod
-    def from_row(cls, row: Any) -> Event:
-        """An event as the database returns it; SQLite may hold other types than were written."""
-        seq, kind, at, mark, body, head, signature = row
-        try:
-            return cls(seq, str(kind), int(at), bytes(mark), bytes(body), bytes(head), signature)
-        except (TypeError, ValueError):
-            raise TamperedError(f"event {seq} ({kind!r}) is not as it was written") from None
-
     def follows(self, seq: int, head: bytes) -> bool:
         """Whether this is the event after the one with that number and hash."""
-        return self.seq == seq + 1 and self.head == link(head, *self[:5])
+        types = [type(each) for each in self[:6]]  # SQLite may hold others than were written
+        is_next = types == [int, str, int, bytes, bytes, bytes] and self.seq == seq + 1
+        return is_next and self.head == link(head, *self[:5])
 
 
 def link(head: bytes, seq: int, kind: str, at: int, mark: bytes, body: bytes) -> bytes:
@@ -178,7 +171,7 @@ def read_events(
     """Events in their order; a few at a time from the database."""
     query = sql.select(events).where(events.c.seq > after, events.c.seq <= until)
     stream = connection.execution_options(stream_results=True, yield_per=EVENTS_AT_ONCE)
-    return map(Event.from_row, stream.execute(query.order_by(events.c.seq)))
+    return map(Event._make, stream.execute(query.order_by(events.c.seq)))
 
 
 class Transaction:
@@ -257,7 +250,7 @@ class Transaction:
 
 
 def blob_digest(content: bytes) -> str:
-    """The name of stored bytes."""
+    """The name of stored bytes, policies and states."""
     return blake2b(content, digest_size=32).hexdigest()
 
 
@@ -354,8 +347,7 @@ class EventLog:
         with self._turn:
             self._closed = True
             self._turn.notify_all()
-        if threading.current_thread() is not self._thread and os.getpid() == self._process:
-            self._thread.join(self.deadline)
+        self._thread.join(self.deadline)
         if self.outbox is not None:
             self.outbox.close()
         self.database.engine.dispose()
@@ -374,9 +366,9 @@ class EventLog:
         rows = connection.execute(_FROM, {"seq": seq})
         if seq:
             known = rows.fetchone()
-            if known is None or known[0] != seq or bytes(known[5]) != head:
+            if known is None or known[0] != seq or known[5] != head:
                 raise TamperedError(f"event {seq} of {name} is gone or was changed")
-        for event in follow(map(Event.from_row, rows), seq, head, name):
+        for event in follow(map(Event._make, rows), seq, head, name):
             try:
                 self.state.fold(event)
             except Exception as error:
@@ -397,8 +389,8 @@ class EventLog:
         """Begin with the cached state if an event of the chain vouches for it."""
         row = connection.execute(sql.select(cache)).first()
         found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
-        if row and found and is_cached(event := Event.from_row(found), bytes(row[1])):
-            self.state = State.load(bytes(row[1]))
+        if row and found and is_cached(event := Event._make(found), row[1]):
+            self.state = State.load(row[1])
             if event.follows(self.state.seq, self.state.head):
                 self.state.fold(event)
             else:
@@ -410,7 +402,7 @@ class EventLog:
             return
         transaction.begin(b"")
         content = self.state.dump()
-        event = transaction.append(CACHED, state_digest(content))
+        event = transaction.append(CACHED, blob_digest(content).encode())
         transaction.connection.execute(cache.delete())
         transaction.connection.execute(cache.insert(), {"seq": event.seq, "content": content})
 
@@ -538,14 +530,9 @@ class EventLog:
         )
 
 
-def state_digest(content: bytes) -> bytes:
-    """What the event says that vouches for a cached state."""
-    return blake2b(content, digest_size=32).digest()
-
-
 def is_cached(event: Event, content: bytes) -> bool:
     """Whether an event vouches for this cached state."""
-    return event.kind == CACHED and event.body == state_digest(content)
+    return event.kind == CACHED and event.body == blob_digest(content).encode()
 
 
 def _write(reference: weakref.ref[EventLog]) -> None:

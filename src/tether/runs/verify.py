@@ -35,7 +35,6 @@ from tether.runs.event_log import (
     is_cached,
     mark_claim,
     read_events,
-    state_digest,
 )
 from tether.runs.keys import Index, assigned, claims_of
 from tether.runs.log_rows import Contents
@@ -112,7 +111,7 @@ class _Replay:
         state, index = self._state, self._index
         if event.kind == CACHED:
             self._cached = event
-            if event.body != state_digest(state.dump()):
+            if not is_cached(event, state.dump()):
                 yield "the cached state is not that of the events"
             return
         if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
