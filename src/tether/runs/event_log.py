@@ -147,22 +147,9 @@ def follow(
         yield event
 
 
-class Signer:
-    """Signs hashes of events with a private key, or checks them with a public one."""
-
-    def __init__(self, key: PrivateKey | None = None, public: PublicKey | None = None) -> None:
-        if key is not None:
-            self._private = signing.read_private_key(key)
-        self._public = signing.read_public_key(public) if public else self._private.public_key()
-        self.name = signing.key_id(self._public)
-
-    def sign(self, head: bytes) -> str:
-        """The signature of a hash."""
-        return signing.sign(head, self._private, purpose=PURPOSE)
-
-    def check(self, head: bytes, signature: str | None) -> bool:
-        """Whether the signature is this key's."""
-        return signing.verify(head, signature, self._public, purpose=PURPOSE)
+def is_signed(event: Event, key: PublicKey) -> bool:
+    """Whether an event is signed with the key of its run, which vouches for all before it."""
+    return signing.verify(event.head, event.signature, key, purpose=PURPOSE)
 
 
 def read_events(
@@ -240,9 +227,10 @@ class Transaction:
     def flush(self) -> None:
         """Write everything that was appended."""
         if self.appended:
-            if self.log.signer is not None:
+            if self.log.key is not None:
                 last = self.appended[-1]
-                self.appended[-1] = last._replace(signature=self.log.signer.sign(last.head))
+                signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
+                self.appended[-1] = last._replace(signature=signature)
             self.connection.execute(events.insert(), [each._asdict() for each in self.appended])
         if self.claimed:
             entries = [{"name": name, "value": value} for name, value in self.claimed.items()]
@@ -281,12 +269,14 @@ class EventLog:
         *,
         deadline: float = 5.0,
         create: bool = True,
-        signer: Signer | None = None,
+        key: PrivateKey | None = None,
         outbox: Outbox | None = None,
         deliver: Callable[..., Any],
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
-        self.deadline, self.signer, self.outbox = deadline, signer, outbox
+        self.deadline, self.outbox = deadline, outbox
+        self.key = None if key is None else signing.read_private_key(key)
+        self.public_key = None if self.key is None else self.key.public_key()
         self._deliver = deliver
         self.tampered: TamperedError | None = None
         self.is_available = True
@@ -307,7 +297,7 @@ class EventLog:
     @property
     def is_read_only(self) -> bool:
         """Whether nothing can be appended: no key for a signed run, or a broken chain."""
-        return self.tampered is not None or (self.signer is None and self.state.is_signed)
+        return self.tampered is not None or (self.key is None and self.state.is_signed)
 
     # ---- what callers use ---------------------------------------------------------------------
 
@@ -378,8 +368,7 @@ class EventLog:
                 ) from error
             if event.mark in self._unknown:
                 self._ghosts.append(event)
-        signer = self.signer
-        if event and signer and not signer.check(event.head, event.signature):
+        if event and self.public_key is not None and not is_signed(event, self.public_key):
             raise TamperedError(
                 f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -37,56 +37,43 @@ MOST_STEPS = 60
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a bad version costs until it is stopped, on average.
+class Version:
+    """What is to be expected of a version under one guardrail, whose mean loss is `loss`.
 
-    `risk` is its expected loss, `failures` what it loses more than the old system would have, in
-    units of the bound, and `stopped` the part of releases in which it is stopped.
+    As expected, `steps` and `keys` are medians until everybody has it, infinite if most releases do
+    not get there. Of a bad version `keys` come until it is stopped, `lost` is what it loses more
+    than the old system would have, in units of the bound, and `stopped` the part of releases in
+    which it is stopped, all on average.
     """
 
-    risk: float
-    keys: float
-    failures: float
-    stopped: float
-
-
-@dataclass(frozen=True)
-class GuardrailPlan:
-    """How long a release takes under one guardrail, if the new system is as expected.
-
-    `steps` and `keys` are medians until everybody has the new system, infinite if most releases do
-    not get there; `costs` are those of bad versions, by how many times the tolerance they have.
-    """
-
-    limit: Guardrail
-    old: float
-    new: float
+    guardrail: str
+    version: str
+    loss: float
     steps: float
     keys: float
-    costs: dict[int, Cost] = field(default_factory=dict)
+    lost: float = math.nan
+    stopped: float = math.nan
 
 
 @dataclass(frozen=True)
 class ReleasePlan(Described):
-    """What `plan_release` found, by guardrail."""
+    """What `plan_release` found: for each guardrail the version as expected, and bad ones."""
 
     keys_per_step: int
-    guardrails: dict[str, GuardrailPlan]
+    versions: tuple[Version, ...]
+
+    @property
+    def steps(self) -> float:
+        """Until everybody has the new system: of the guardrail that takes longest."""
+        return float(np.nanmax([each.steps for each in self.versions]))
 
     def _describe(self) -> Description:
-        rows: list[tuple[object, ...]] = []
-        for name, each in self.guardrails.items():
-            rows.append((name, "as expected", each.new, each.steps, each.keys, math.nan, math.nan))
-            for times, at in each.costs.items():
-                cost = at.risk, math.nan, at.keys, at.failures, at.stopped
-                rows.append((name, f"{times} times", *cost))
-        names = "guardrail", "version", "loss", "steps", "keys", "lost", "stopped"
         columns = {
-            name: np.array(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)
+            each.name: np.array([getattr(version, each.name) for version in self.versions])
+            for each in fields(Version)
         }
-        longest = max(self.guardrails.values(), key=lambda each: each.steps)
-        takes = f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
-        takes = takes if math.isfinite(longest.steps) else f"more than {MOST_STEPS} steps"
+        takes = f"{self.steps:.0f} steps and {(self.steps - 1) * self.keys_per_step:,.0f} keys"
+        takes = takes if math.isfinite(self.steps) else f"more than {MOST_STEPS} steps"
         return Description(
             f"full share after {takes}, with {self.keys_per_step:,} keys a step",
             table=Columns(columns),
@@ -123,18 +110,18 @@ def plan_release(
     Returns
     -------
     ReleasePlan
-        Steps, keys and costs by guardrail, each as if it were the only one.
+        Steps, keys and costs for each guardrail, as if it were the only one.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> plan = plan_release({"error": 0.05}, {"error": 0.02}, 1000, rng, runs=20)
-    >>> plan.guardrails["error"].steps, plan.guardrails["error"].costs[6].stopped
-    (4.0, 1.0)
+    >>> plan.steps, plan.versions[-1].version, plan.versions[-1].stopped
+    (4.0, '6 times', 1.0)
     """
     validate.generator("rng", rng)
     keys_per_step = validate.integer("keys_per_step", keys_per_step, 1)
-    plans = {}
+    found: list[Version] = []
     for name, each in guardrails.items():
         limit = each if isinstance(each, Guardrail) else Guardrail(each)
         if name not in old:
@@ -143,10 +130,12 @@ def plan_release(
         risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
         world = _World(limit, base / limit.bound, keys_per_step)
         good = [world.release(risk / limit.bound, rng)[0] for _ in range(runs)]
-        costs = {times: world.cost(times, runs, rng) for times in MULTIPLES}
         steps = float(np.median(good))
-        plans[name] = GuardrailPlan(limit, base, risk, steps, (steps - 1) * keys_per_step, costs)
-    return ReleasePlan(keys_per_step, plans)
+        found.append(Version(name, "as expected", risk, steps, (steps - 1) * keys_per_step))
+        for times in MULTIPLES:
+            bad, *cost = world.cost(times, runs, rng)
+            found.append(Version(name, f"{times} times", bad * limit.bound, math.nan, *cost))
+    return ReleasePlan(keys_per_step, tuple(found))
 
 
 @dataclass(frozen=True)
@@ -169,13 +158,16 @@ class _World:
             return self.limit.tolerated / self.limit.bound
         return self.old + self.rule[0] + self.rule[1] * self.old
 
-    def cost(self, times: int, runs: int, rng: np.random.Generator) -> Cost:
-        """What a version costs that is so many times as bad as is tolerated."""
+    def cost(self, times: int, runs: int, rng: np.random.Generator) -> tuple[float, ...]:
+        """The loss of a version that is so many times as bad as is tolerated, and what it costs.
+
+        The keys until it is stopped, what is lost, and how often it is stopped.
+        """
         base = self.old if self.limit.is_relative else 0.0
         risk = min(base + times * (self.tolerated - base), 1.0)
         found = [self.release(risk, rng)[1:] for _ in range(runs)]
         keys, failures, stopped = np.mean(found, axis=0).tolist()
-        return Cost(risk * self.limit.bound, keys, failures * (1 - self.old / risk), stopped)
+        return risk, keys, failures * (1 - self.old / risk), stopped
 
     def release(self, risk: float, rng: np.random.Generator) -> tuple[float, int, float, bool]:
         """One release until it is stopped, has full share, or has had the most steps.

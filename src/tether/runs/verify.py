@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sql
 
+from tether._core import signing
 from tether._core.records import encode
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
@@ -25,7 +26,6 @@ from tether.runs.errors import LossesMissingError, TamperedError
 from tether.runs.event_log import (
     Event,
     EventLog,
-    Signer,
     blob_digest,
     blobs,
     cache,
@@ -33,6 +33,7 @@ from tether.runs.event_log import (
     events,
     follow,
     is_cached,
+    is_signed,
     mark_claim,
     read_events,
 )
@@ -56,8 +57,8 @@ MOST_ERRORS = 6.0
 
 def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
     """Everything that is wrong with a log: its chain, rules, decisions, index and cache."""
-    signer = log.signer if key is None else Signer(public=key)
-    return log.read(lambda connection: _Replay(connection).findings(signer))
+    public = log.public_key if key is None else signing.read_public_key(key)
+    return log.read(lambda connection: _Replay(connection).findings(public))
 
 
 class _Replay:
@@ -75,13 +76,13 @@ class _Replay:
             with suppress(ValueError):  # the chain names what cannot be read
                 self._needed.add(read_header(bytes(body)).get("seen", -1))
 
-    def findings(self, signer: Signer | None) -> list[str]:
+    def findings(self, key: PublicKey | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
         last = self._walk()
         if last is None and not self._found:
             return ["there is no event"]
         if last is not None and not self._found:
-            self._check_signature(last, signer)
+            self._check_signature(last, key)
             self._compare_index()
             self._compare_blobs()
             self._compare_cache()
@@ -170,11 +171,11 @@ class _Replay:
         if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
             yield f"the normalizing constant of round {number} is not that of its draws"
 
-    def _check_signature(self, last: Event, signer: Signer | None) -> None:
-        if signer is None:
+    def _check_signature(self, last: Event, key: PublicKey | None) -> None:
+        if key is None:
             if self._state.is_signed and last.signature is None:
                 self._found.append("the run is signed, but its last event is not")
-        elif not signer.check(last.head, last.signature):
+        elif not is_signed(last, key):
             self._found.append(f"event {last.seq}, the last one, is not signed with this key")
 
     def _compare_index(self) -> None:
