@@ -24,7 +24,7 @@ from tether.runs.shares import (
     relative_sticky_share,
     sticky_share,
 )
-from tether.runs.stop import FEWEST_FAILURES, log_factors, log_wealth, relative_log_factors
+from tether.runs.watch import FEWEST_FAILURES, log_factors, log_wealth, relative_log_factors
 
 MULTIPLES = (2, 3, 6)
 """How bad a bad version is: so many times what is tolerated."""
