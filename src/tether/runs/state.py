@@ -109,9 +109,8 @@ class Columns:
         end = self.size + count
         for name, stored in self._stored.items():
             if end > len(stored):
-                grown = np.empty(max(1024, 2 * end), stored.dtype)
-                grown[: self.size] = stored[: self.size]
-                self._stored[name] = stored = grown
+                more = np.empty(max(1024, 2 * end) - self.size, stored.dtype)
+                self._stored[name] = stored = np.append(stored[: self.size], more)
             empty = math.nan if stored.dtype.kind == "f" else 0
             stored[self.size : end] = values.get(name, empty)
         new, self.size = slice(self.size, end), end

@@ -131,10 +131,7 @@ class Stop:
         """One more step; the keys that returned in the last one are judged now."""
         if len(self.sums):
             self._count(state, unit.before)
-            rows = self._rows_of(state, unit.number - 1)
-            for place, bet in enumerate(self.bets):
-                losses = self._losses(state, bet, rows)
-                self.sums[-1, place] = self._factors(state, bet, rows, losses)
+            self.sums[-1] = [self._of_step(state, bet, unit.number - 1) for bet in self.bets]
             self.touched = min(self.touched, len(self.sums) - 1)
         self.sums = np.append(self.sums, np.zeros((1, *self.sums.shape[1:])), axis=0)
 
@@ -185,9 +182,7 @@ class Stop:
         wealth, numbers = list[float](), range(self.first, len(state.units) + 1)
         for bet in self.bets:
             if bet.limit.is_relative and numbers:
-                steps = [self._rows_of(state, each) for each in numbers]
-                given = ((rows, self._losses(state, bet, rows)) for rows in steps)
-                sums = [self._factors(state, bet, *each, finish=True) for each in given]
+                sums = [self._of_step(state, bet, each, finish=True) for each in numbers]
                 wealth.append(log_wealth(np.array(sums)))
         return bool(wealth) and min(wealth) >= math.log(1 / (state.given.stop or 0.05))
 
@@ -250,6 +245,11 @@ class Stop:
         rows = state.kept(state.of_unit(number))
         return self._bet_on(state, rows[rows >= self.from_row])
 
+    def _of_step(self, state: State, bet: Bet, number: int, *, finish: bool = False) -> Floats:
+        """The sums of log factors of all rows of a step."""
+        rows = self._rows_of(state, number)
+        return self._factors(state, bet, rows, self._losses(state, bet, rows), finish=finish)
+
     def _filled(self, bet: Bet, rows: Integers, losses: Floats, waiting: Booleans) -> Floats:
         """The losses, and for those that are not known what they count as."""
         unknown = np.where(rows < self.overdue_before, bet.silence, waiting)
@@ -295,11 +295,10 @@ class Stop:
         bet, steps = self.bets[place], self.sums[:, place]
         from_step = np.logaddexp.reduce(np.cumsum(steps[::-1], axis=0)[::-1], axis=1)
         since = self.first + int(np.argmax(from_step))  # where the evidence began to grow
-        rows = slice(max(self.from_row, state.units[since - 1].before), state.rows.size)
-        is_new = state.rows["arm"][rows] > 0
-        kept, losses = ~state.rows["withdrawn"][rows], state.loss(bet.name)[rows]
-        known = kept & ~np.isnan(losses)
-        limit = bet.limit
+        begin, limit = max(self.from_row, state.units[since - 1].before), bet.limit
+        kept = state.kept(slice(begin, state.rows.size))
+        losses, is_new = state.loss(bet.name)[kept], state.rows["arm"][kept] > 0
+        mine, others = (part[~np.isnan(part)] for part in (losses[is_new], losses[~is_new]))
         tolerated = f"{bet.level * limit.bound:.4g}"
         if limit.is_relative:
             more = [f"{limit.delta:g}"] if limit.delta else []
@@ -307,13 +306,11 @@ class Stop:
             tolerated = "what the old system loses plus " + " and ".join(more)
         who = "system" if state.given.kind == RELEASE else "policy"
         text = f"{bet.name}: the new {who} is shown to lose more than {tolerated}: "
-        mine = losses[known & is_new]
         text += f"{mine.mean() if len(mine) else math.nan:.4g} on {len(mine)} rows"
         text += f" since step {since}" if since > self.first else ""
-        missing = int((kept & is_new).sum()) - len(mine)
+        missing = int(is_new.sum()) - len(mine)
         if missing and state.given.outcome_deadline is not None:
             text += f", and {missing} without an outcome"
-        others = losses[known & ~is_new]
         return text + (f"; the old one {others.mean():.4g}" if len(others) else "")
 
 
