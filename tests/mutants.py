@@ -194,8 +194,8 @@ any event follows
   - is_next and self.head == link(head, *self[:5])
   + is_next
 the alarm is not in the transaction that sees the loss
-  - pending_alarm()) is not None
-  + pending_alarm()) is None and False
+  - self.state.raises) is not None
+  + self.state.raises) is None and False
 runs/verify.py | tests/runs/test_forged_stores.py tests/runs
 verify does not check
   - for each in self._check(event)]

@@ -69,17 +69,16 @@ def is_collecting(unit: Unit) -> bool:
 def decide_share(state: State, now: int) -> dict[str, Any]:
     """The header of the next `round` event: the share, and what it rests on."""
     last, number, limits = state.last, len(state.units) + 1, state.given.limits
+    ramp, used, most, finished = number, 0, 1.0, False
     if last is not None and last.cleared != state.cleared:
         last = None  # a new ramp begins
-    ramp = number if last is None else last.ramp
-    used = 0 if last is None else last.number
-    tightened = last is not None and is_tightened(state, last)
-    if last is not None and tightened:
-        used = int(last.decision["used"])
-    # once it is shown that the new system is not worse, no old rows are needed any more
-    finished = last is not None and (
-        (bool(last.decision.get("finished")) and not tightened) or state.stop.is_finished(state)
-    )
+    if last is not None:
+        ramp, used, finished = last.ramp, last.number, bool(last.decision["finished"])
+        if is_tightened(state, last):
+            used = int(last.decision["used"])
+            most, finished = last.level, False
+        # once it is shown that the new system is not worse, no old rows are needed any more
+        finished = finished or state.stop.is_finished(state)
     shares = {
         name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
         for name, limit in limits.items()
@@ -91,16 +90,9 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         reason = NOT_SHOWN
     promises = {name: _promised(state, name, limit) for name, limit in limits.items()}
     share, reason = limited_share(state, min(shares.values()), last, reason)
-    if last is not None and tightened:
-        share = min(share, last.level)
-    return state.next_unit(
-        share,
-        {
-            **{"shares": shares, "used": used, "reason": reason},
-            **{"finished": finished, "promises": promises},
-        },
-        ramp=ramp,
-    )
+    decision = {"shares": shares, "used": used, "reason": reason}
+    decision |= {"finished": finished, "promises": promises}
+    return state.next_unit(min(share, most), decision, ramp=ramp)
 
 
 def limited_share(state: State, share: float, last: Unit | None, reason: str) -> tuple[float, str]:

@@ -495,8 +495,9 @@ class EventLog:
             if len(transaction.appended) > before or isinstance(error, sql.exc.SQLAlchemyError):
                 raise
             return None, error, []
-        if (body := self.state.pending_alarm()) is not None:
-            transaction.append("alarm", body)
+        if (raised := self.state.raises) is not None:
+            header = {"monitor": raised[0], "message": raised[1]}
+            transaction.append("alarm", pack(header))
         return result, None, transaction.appended[before:]
 
     def _hand_over(self, transaction: Transaction, waiting: Waiting) -> None:

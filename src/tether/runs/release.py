@@ -161,7 +161,6 @@ class Release(Run):
             raise ValueError(
                 f"{self._log.database.name} holds a {self.settings.kind}, not a release"
             )
-        self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
             self.submit(self.begin_if_due, 60.0)
 
@@ -213,7 +212,7 @@ class Release(Run):
             True where the new system of the pair answers.
         """
         single, listed = _listed(keys)
-        found = is_routed(listed, probabilities, self._salt).tolist()
+        found = is_routed(listed, probabilities, bytes.fromhex(self.settings.salt)).tolist()
         return bool(found[0]) if single else found
 
     def observe(

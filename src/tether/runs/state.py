@@ -87,7 +87,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Act:
-    """What a person did: halt, resume, retire, withdraw, tighten, sign."""
+    """What a person did: halt, resume, tighten, retire, withdraw, export_log, begin."""
 
     number: int
     act: str
@@ -294,12 +294,6 @@ class State:
                     f"two machines differ: steps may have begun too early",
                 )
         self.now = self.time_at(event.at)
-
-    def pending_alarm(self) -> bytes | None:
-        """The body of the alarm that the events have raised, until it is appended."""
-        if self.raises is None:
-            return None
-        return pack({"monitor": self.raises[0], "message": self.raises[1]})
 
     def _fold_settings(self, event: Event, header: dict[str, Any], _: Any) -> None:
         if self.settings is not None:
