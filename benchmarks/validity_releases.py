@@ -32,8 +32,7 @@ from tether.runs.shares import (
     relative_sticky_share,
 )
 from tether.runs.state import State
-from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
-from tether.runs.watch import SEEN_BY_NEW
+from tether.runs.watch import FEWEST_FAILURES, SEEN_BY_NEW, STAKES, log_factors, log_wealth
 
 Array = np.ndarray
 UNLIMITED = 1e5
@@ -201,7 +200,9 @@ class Pure:
         return decide_share.sticky_share(inside, added, low, self.old, limit.tolerated or 0.0)
 
     def _relative(self, lost: Array, new: Array, coin: Any, **how: bool) -> Array:
-        return relative_log_factors(lost, new, coin, self.limit.delta, self.limit.ratio, **how)
+        return watch.relative_log_factors(
+            lost, new, coin, self.limit.delta, self.limit.ratio, **how
+        )
 
     def _judge(self, now: Array) -> None:
         if self.stop is not None and self.failed >= FEWEST_FAILURES:

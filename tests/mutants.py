@@ -167,11 +167,10 @@ the reference of a ramp is not asked for
 a reference that is chosen is like the safe policy
   - risk = upper_bound(known,
   + risk = risk or upper_bound(known,
-runs/stop.py | tests/runs/test_stop.py src/tether/runs/stop.py
+runs/watch.py | tests/runs/test_stop.py tests/runs/test_release.py src/tether/runs/watch.py
 no restarts
   - np.log(first * (first + 1))
   + np.where(first > 1, np.inf, np.log(2))
-runs/watch.py | tests/runs/test_stop.py tests/runs/test_release.py
 a stop without failures
   - < FEWEST_FAILURES
   + < 0
@@ -192,11 +191,11 @@ a hash without what came before
   - head + b"%d
   + b"%d
 any event follows
-  - 1 and self.head == link(head, *self[:5])
-  + 1
+  - is_next and self.head == link(head, *self[:5])
+  + is_next
 the alarm is not in the transaction that sees the loss
-  - pending_alarm()) is not None
-  + pending_alarm()) is None and False
+  - self.state.raises) is not None
+  + self.state.raises) is None and False
 runs/verify.py | tests/runs/test_forged_stores.py tests/runs
 verify does not check
   - for each in self._check(event)]

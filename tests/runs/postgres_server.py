@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 OPTIONS = "-c listen_addresses='' -c max_connections=60 -c fsync=off -c full_page_writes=off"
+OPTIONS += " -c default_transaction_isolation=serializable"  # what a store must not depend on
 DEADLINE_SECONDS = 300
 
 

@@ -145,7 +145,6 @@ RESUME = pack({"act": "resume", **FORGED})
 TIGHTEN = {"act": "tighten"}
 EDITS = {
     "a larger share": update("round", level=0.9),
-    "a share of one guardrail": update("round", "decision", "shares", error=0.987),
     "a finished ramp": update("round", "decision", finished=lambda finished: not finished),
     "another promise": update("round", "decision", "promises", error=0.01),
     "a loss": flipped("losses", "loss/error", 0.5),

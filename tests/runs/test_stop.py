@@ -12,7 +12,7 @@ import pytest
 from tests.runs.test_outages import Clock
 from tests.scale import scaled
 from tether.runs import Release, relative
-from tether.runs.stop import log_factors, log_wealth, relative_log_factors
+from tether.runs.watch import log_factors, log_wealth, relative_log_factors
 
 LIMIT = math.log(1 / 0.05)
 

@@ -87,8 +87,7 @@ def plan(given: Any, as_json: JsonOption = False) -> int:
     rng = np.random.default_rng(given["seed"])
     found = plan_release(limits, old, given["keys_per_step"], rng, new=new)
     show(found, as_json=as_json)
-    arrives = all(np.isfinite(each.steps) for each in found.guardrails.values())
-    return 0 if arrives else NOTHING_PASSES
+    return 0 if np.isfinite(found.steps) else NOTHING_PASSES
 
 
 @app.command()

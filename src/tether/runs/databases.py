@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
+from tether._core.extras import require
 from tether._core.files import URL, redact_text, redact_url
 from tether.runs.errors import StoreError
 
@@ -24,9 +25,6 @@ QUIET = {"hide_parameters": True}
 """Errors and logs show statements, and no keys or contexts."""
 SYNCHRONOUS = "FULL"
 """When SQLite waits for the disk: before every commit returns."""
-RETRIED = ("40001", "40P01", "55P03")
-"""What PostgreSQL says to a transaction that may simply begin anew: a race lost, or a lock not had.
-"""
 
 
 class Database:
@@ -59,15 +57,13 @@ class Database:
                 )
             if create:
                 with suppress(OSError):  # what cannot be created is for SQLite to say
-                    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-                    os.close(os.open(self.file, flags, OWNER_ALONE))
+                    self.file.touch(OWNER_ALONE)
         kind = pool.StaticPool if self.in_memory else pool.NullPool
         options: dict[str, Any] = {"timeout": self.deadline, "check_same_thread": False}
+        options["isolation_level"] = None  # transactions are begun below
         engine = sql.create_engine(url, connect_args=options, poolclass=kind, **QUIET)
 
         def prepare(driver: Any, _: Any) -> None:
-            driver.isolation_level = None  # transactions are begun below
-            driver.execute(f"PRAGMA busy_timeout={int(1000 * self.deadline)}").close()
             if create and not self.in_memory:
                 _write_ahead(driver, self.deadline)
             driver.execute(f"PRAGMA synchronous={SYNCHRONOUS}").close()
@@ -76,12 +72,7 @@ class Database:
         return engine
 
     def _postgresql(self, url: sql.URL) -> sql.Engine:
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
-            raise ImportError(
-                f"a PostgreSQL store needs psycopg: pip install 'tether[postgres]' ({error})"
-            ) from error
+        require("a PostgreSQL store", "psycopg")
         seconds = max(1, round(self.deadline))
         options = {
             "connect_timeout": seconds,
@@ -91,7 +82,9 @@ class Database:
             "tcp_user_timeout": int(1000 * self.deadline),
         }
         named = url.set(drivername="postgresql+psycopg")
-        return sql.create_engine(named, poolclass=pool.NullPool, connect_args=options, **QUIET)
+        level = "READ COMMITTED"  # what waits for the lock sees what was committed meanwhile
+        how: dict[str, Any] = {"isolation_level": level, "connect_args": options}
+        return sql.create_engine(named, poolclass=pool.NullPool, **how, **QUIET)
 
     @contextmanager
     def writing(self, connection: sql.Connection) -> Iterator[None]:
@@ -125,11 +118,8 @@ class Database:
             if self.is_sqlite:
                 driver.interrupt()
             else:  # a frozen server answers nothing: the wait ends with the socket
-                held = socket.socket(fileno=os.dup(driver.fileno()))
-                try:
+                with socket.socket(fileno=os.dup(driver.fileno())) as held:
                     held.shutdown(socket.SHUT_RDWR)
-                finally:
-                    held.close()
 
     @contextmanager
     def errors(self, operation: str) -> Iterator[None]:
@@ -143,11 +133,6 @@ class Database:
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
             raise StoreError(message) from error
-
-
-def is_retried(error: BaseException) -> bool:
-    """Whether a transaction failed only because another one was first."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None) in RETRIED
 
 
 def _write_ahead(driver: Any, seconds: float) -> None:

@@ -26,7 +26,6 @@ from tether.runs.shares import (
     LARGEST_RELATIVE,
     Guardrail,
     confident_share,
-    fresh_share,
     grown,
     relative_share,
     relative_sticky_share,
@@ -48,7 +47,7 @@ def is_over(state: State, now: int) -> bool:
         return False
     if state.cleared > last.cleared or is_tightened(state, last):
         return True
-    if not _has_ended(state, last, now):
+    if not _has_lasted(state, last, now, 1.0):
         return False
     rows = _needed_rows(state, last)
     known = [~np.isnan(state.loss(name)[rows]) for name in state.given.limits]
@@ -70,17 +69,16 @@ def is_collecting(unit: Unit) -> bool:
 def decide_share(state: State, now: int) -> dict[str, Any]:
     """The header of the next `round` event: the share, and what it rests on."""
     last, number, limits = state.last, len(state.units) + 1, state.given.limits
+    ramp, used, most, finished = number, 0, 1.0, False
     if last is not None and last.cleared != state.cleared:
         last = None  # a new ramp begins
-    ramp = number if last is None else last.ramp
-    used = 0 if last is None else last.number
-    tightened = last is not None and is_tightened(state, last)
-    if last is not None and tightened:
-        used = int(last.decision["used"])
-    # once it is shown that the new system is not worse, no old rows are needed any more
-    finished = last is not None and (
-        (bool(last.decision.get("finished")) and not tightened) or state.stop.is_finished(state)
-    )
+    if last is not None:
+        ramp, used, finished = last.ramp, last.number, bool(last.decision["finished"])
+        if is_tightened(state, last):
+            used = int(last.decision["used"])
+            most, finished = last.level, False
+        # once it is shown that the new system is not worse, no old rows are needed any more
+        finished = finished or state.stop.is_finished(state)
     shares = {
         name: 1.0 if finished and limit.is_relative else _share_of(state, name, used, ramp, now)
         for name, limit in limits.items()
@@ -92,16 +90,9 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
         reason = NOT_SHOWN
     promises = {name: _promised(state, name, limit) for name, limit in limits.items()}
     share, reason = limited_share(state, min(shares.values()), last, reason)
-    if last is not None and tightened:
-        share = min(share, last.level)
-    return state.next_unit(
-        share,
-        {
-            **{"shares": shares, "used": used, "reason": reason},
-            **{"finished": finished, "promises": promises},
-        },
-        ramp=ramp,
-    )
+    decision = {"shares": shares, "used": used, "reason": reason}
+    decision |= {"finished": finished, "promises": promises}
+    return state.next_unit(min(share, most), decision, ramp=ramp)
 
 
 def limited_share(state: State, share: float, last: Unit | None, reason: str) -> tuple[float, str]:
@@ -145,11 +136,8 @@ def _share_of(state: State, name: str, used: int, ramp: int, now: int) -> float:
     if old_loss is None:
         return 0.0
     losses = scaled(state, name, new, unknown=1.0)
-    if error is not None:
-        return confident_share(losses[inside], losses[~inside], low, old_loss, tolerated, error)
-    if not settings.sticky:
-        return fresh_share(losses, old_loss, tolerated)
-    return sticky_share(losses[inside], losses[~inside], low, old_loss, tolerated)
+    given = losses[inside], losses[~inside], low, old_loss, tolerated
+    return sticky_share(*given) if error is None else confident_share(*given, error)
 
 
 def old_risk(state: State, name: str, error: float | None = None) -> float | None:
@@ -194,14 +182,14 @@ def used_rows(state: State, number: int) -> slice:
     return rows
 
 
-def _has_ended(state: State, last: Unit, now: int) -> bool:
+def _has_lasted(state: State, last: Unit, now: int, times: float) -> bool:
+    """Whether the present step has had so many times its length; never one by hand."""
     settings, count = state.given, state.rows.size - last.before
     if settings.units_per_step is not None:
-        return count >= settings.units_per_step
-    if settings.step_seconds is None or count == 0:
+        return count >= math.ceil(times * settings.units_per_step)
+    if settings.step_seconds is None or count < max(1, _least_units(state, last.number)):
         return False
-    elapsed = now - last.since >= settings.step_seconds * MICROSECONDS
-    return elapsed and count >= _least_units(state, last.number)
+    return now - last.since >= times * settings.step_seconds * MICROSECONDS
 
 
 def _least_units(state: State, number: int) -> int:
@@ -214,14 +202,11 @@ def _least_units(state: State, number: int) -> int:
 
 def _has_settled(state: State, last: Unit, now: int) -> bool:
     """Whether outcomes that are still missing are not waited for any more."""
-    settings, rows = state.given, used_rows(state, last.number)
-    if settings.outcome_deadline is not None:
-        deadline = int(settings.outcome_deadline * MICROSECONDS)
-        return now - int(state.rows["at"][rows.stop - 1]) >= deadline
-    if settings.units_per_step is not None:
-        count = state.rows.size - last.before
-        return count >= math.ceil((1 + SETTLING) * settings.units_per_step)
-    return now - last.since >= (1 + SETTLING) * (settings.step_seconds or 0) * MICROSECONDS
+    deadline = state.given.outcome_deadline
+    if deadline is None:
+        return _has_lasted(state, last, now, 1 + SETTLING)
+    newest = int(state.rows["at"][used_rows(state, last.number).stop - 1])
+    return now - newest >= int(deadline * MICROSECONDS)
 
 
 def _needed_rows(state: State, last: Unit) -> Integers:

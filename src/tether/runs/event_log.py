@@ -36,7 +36,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tether._core import signing
 from tether.runs.body import pack, unpack
-from tether.runs.databases import Database, is_retried
+from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
 from tether.runs.state import CACHED, NO_HEAD, State
@@ -117,18 +117,11 @@ class Event(NamedTuple):
     head: bytes
     signature: str | None = None
 
-    @classmethod
-    def from_row(cls, row: Any) -> Event:
-        """An event as the database returns it; SQLite may hold other types than were written."""
-        seq, kind, at, mark, body, head, signature = row
-        try:
-            return cls(seq, str(kind), int(at), bytes(mark), bytes(body), bytes(head), signature)
-        except (TypeError, ValueError):
-            raise TamperedError(f"event {seq} ({kind!r}) is not as it was written") from None
-
     def follows(self, seq: int, head: bytes) -> bool:
         """Whether this is the event after the one with that number and hash."""
-        return self.seq == seq + 1 and self.head == link(head, *self[:5])
+        types = [type(each) for each in self[:6]]  # SQLite may hold others than were written
+        is_next = types == [int, str, int, bytes, bytes, bytes] and self.seq == seq + 1
+        return is_next and self.head == link(head, *self[:5])
 
 
 def link(head: bytes, seq: int, kind: str, at: int, mark: bytes, body: bytes) -> bytes:
@@ -154,22 +147,9 @@ def follow(
         yield event
 
 
-class Signer:
-    """Signs hashes of events with a private key, or checks them with a public one."""
-
-    def __init__(self, key: PrivateKey | None = None, public: PublicKey | None = None) -> None:
-        if key is not None:
-            self._private = signing.read_private_key(key)
-        self._public = signing.read_public_key(public) if public else self._private.public_key()
-        self.name = signing.key_id(self._public)
-
-    def sign(self, head: bytes) -> str:
-        """The signature of a hash."""
-        return signing.sign(head, self._private, purpose=PURPOSE)
-
-    def check(self, head: bytes, signature: str | None) -> bool:
-        """Whether the signature is this key's."""
-        return signing.verify(head, signature, self._public, purpose=PURPOSE)
+def is_signed(event: Event, key: PublicKey) -> bool:
+    """Whether an event is signed with the key of its run, which vouches for all before it."""
+    return signing.verify(event.head, event.signature, key, purpose=PURPOSE)
 
 
 def read_events(
@@ -178,7 +158,7 @@ def read_events(
     """Events in their order; a few at a time from the database."""
     query = sql.select(events).where(events.c.seq > after, events.c.seq <= until)
     stream = connection.execution_options(stream_results=True, yield_per=EVENTS_AT_ONCE)
-    return map(Event.from_row, stream.execute(query.order_by(events.c.seq)))
+    return map(Event._make, stream.execute(query.order_by(events.c.seq)))
 
 
 class Transaction:
@@ -247,9 +227,10 @@ class Transaction:
     def flush(self) -> None:
         """Write everything that was appended."""
         if self.appended:
-            if self.log.signer is not None:
+            if self.log.key is not None:
                 last = self.appended[-1]
-                self.appended[-1] = last._replace(signature=self.log.signer.sign(last.head))
+                signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
+                self.appended[-1] = last._replace(signature=signature)
             self.connection.execute(events.insert(), [each._asdict() for each in self.appended])
         if self.claimed:
             entries = [{"name": name, "value": value} for name, value in self.claimed.items()]
@@ -257,7 +238,7 @@ class Transaction:
 
 
 def blob_digest(content: bytes) -> str:
-    """The name of stored bytes."""
+    """The name of stored bytes, policies and states."""
     return blake2b(content, digest_size=32).hexdigest()
 
 
@@ -288,12 +269,14 @@ class EventLog:
         *,
         deadline: float = 5.0,
         create: bool = True,
-        signer: Signer | None = None,
+        key: PrivateKey | None = None,
         outbox: Outbox | None = None,
         deliver: Callable[..., Any],
     ) -> None:
         self.database = Database(url, create=create, deadline=deadline)
-        self.deadline, self.signer, self.outbox = deadline, signer, outbox
+        self.deadline, self.outbox = deadline, outbox
+        self.key = None if key is None else signing.read_private_key(key)
+        self.public_key = None if self.key is None else self.key.public_key()
         self._deliver = deliver
         self.tampered: TamperedError | None = None
         self.is_available = True
@@ -314,7 +297,7 @@ class EventLog:
     @property
     def is_read_only(self) -> bool:
         """Whether nothing can be appended: no key for a signed run, or a broken chain."""
-        return self.tampered is not None or (self.signer is None and self.state.is_signed)
+        return self.tampered is not None or (self.key is None and self.state.is_signed)
 
     # ---- what callers use ---------------------------------------------------------------------
 
@@ -354,8 +337,7 @@ class EventLog:
         with self._turn:
             self._closed = True
             self._turn.notify_all()
-        if threading.current_thread() is not self._thread and os.getpid() == self._process:
-            self._thread.join(self.deadline)
+        self._thread.join(self.deadline)
         if self.outbox is not None:
             self.outbox.close()
         self.database.engine.dispose()
@@ -374,9 +356,9 @@ class EventLog:
         rows = connection.execute(_FROM, {"seq": seq})
         if seq:
             known = rows.fetchone()
-            if known is None or known[0] != seq or bytes(known[5]) != head:
+            if known is None or known[0] != seq or known[5] != head:
                 raise TamperedError(f"event {seq} of {name} is gone or was changed")
-        for event in follow(map(Event.from_row, rows), seq, head, name):
+        for event in follow(map(Event._make, rows), seq, head, name):
             try:
                 self.state.fold(event)
             except Exception as error:
@@ -386,8 +368,7 @@ class EventLog:
                 ) from error
             if event.mark in self._unknown:
                 self._ghosts.append(event)
-        signer = self.signer
-        if event and signer and not signer.check(event.head, event.signature):
+        if event and self.public_key is not None and not is_signed(event, self.public_key):
             raise TamperedError(
                 f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
             )
@@ -397,8 +378,8 @@ class EventLog:
         """Begin with the cached state if an event of the chain vouches for it."""
         row = connection.execute(sql.select(cache)).first()
         found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
-        if row and found and is_cached(event := Event.from_row(found), bytes(row[1])):
-            self.state = State.load(bytes(row[1]))
+        if row and found and is_cached(event := Event._make(found), row[1]):
+            self.state = State.load(row[1])
             if event.follows(self.state.seq, self.state.head):
                 self.state.fold(event)
             else:
@@ -410,7 +391,7 @@ class EventLog:
             return
         transaction.begin(b"")
         content = self.state.dump()
-        event = transaction.append(CACHED, state_digest(content))
+        event = transaction.append(CACHED, blob_digest(content).encode())
         transaction.connection.execute(cache.delete())
         transaction.connection.execute(cache.insert(), {"seq": event.seq, "content": content})
 
@@ -463,30 +444,25 @@ class EventLog:
             self._connection = None
 
     def _commit(self, batch: list[_Job]) -> list[_Outcome]:
-        until = time.monotonic() + self.deadline
-        while True:
-            try:
-                with self.database.errors("write"):
-                    outcomes = self._try(batch)
-                self.is_available = True
-                return outcomes
-            except BaseException as error:
-                if self.is_ahead:
-                    self._forget()
-                self._leave()
-                cause = error.__cause__
-                if cause is not None and is_retried(cause) and time.monotonic() < until:
-                    continue
-                self._unknown |= {job.mark for job in batch}
-                if isinstance(error, TamperedError):
-                    logger.error("%s: only the safe policy or the old system serves", error)
-                    self.tampered = error
-                elif isinstance(error, StoreError):
-                    self.is_available = False
-                else:
-                    logger.exception("the writer of %s failed", self.database.name)
-                    error = StoreError(f"could not write {self.database.name}: {error}")
-                return [(None, error, [])] * len(batch)
+        try:
+            with self.database.errors("write"):
+                outcomes = self._try(batch)
+            self.is_available = True
+            return outcomes
+        except BaseException as error:
+            if self.is_ahead:
+                self._forget()
+            self._leave()
+            self._unknown |= {job.mark for job in batch}
+            if isinstance(error, TamperedError):
+                logger.error("%s: only the safe policy or the old system serves", error)
+                self.tampered = error
+            elif isinstance(error, StoreError):
+                self.is_available = False
+            else:
+                logger.exception("the writer of %s failed", self.database.name)
+                error = StoreError(f"could not write {self.database.name}: {error}")
+            return [(None, error, [])] * len(batch)
 
     def _try(self, batch: list[_Job]) -> list[_Outcome]:
         if self._connection is None:
@@ -519,8 +495,9 @@ class EventLog:
             if len(transaction.appended) > before or isinstance(error, sql.exc.SQLAlchemyError):
                 raise
             return None, error, []
-        if (body := self.state.pending_alarm()) is not None:
-            transaction.append("alarm", body)
+        if (raised := self.state.raises) is not None:
+            header = {"monitor": raised[0], "message": raised[1]}
+            transaction.append("alarm", pack(header))
         return result, None, transaction.appended[before:]
 
     def _hand_over(self, transaction: Transaction, waiting: Waiting) -> None:
@@ -543,14 +520,9 @@ class EventLog:
         )
 
 
-def state_digest(content: bytes) -> bytes:
-    """What the event says that vouches for a cached state."""
-    return blake2b(content, digest_size=32).digest()
-
-
 def is_cached(event: Event, content: bytes) -> bool:
     """Whether an event vouches for this cached state."""
-    return event.kind == CACHED and event.body == state_digest(content)
+    return event.kind == CACHED and event.body == blob_digest(content).encode()
 
 
 def _write(reference: weakref.ref[EventLog]) -> None:

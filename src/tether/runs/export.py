@@ -8,7 +8,7 @@ number, time, kind and mark, and its body.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +62,22 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
     database, state = Database(store, create=True, deadline=60.0), State()
     index: dict[bytes, bytes] = {}
 
-    def checked_events() -> Iterator[dict[str, Any]]:
+    def checked() -> Iterator[tuple[sql.Table, dict[str, Any]]]:
         for event in follow(read_events(source)):
             if event.seq == 1:
                 state.fold(event)
             index.update(mark_claim(event.mark))
             if event.kind == "rows":
                 index.update(claims_of(state, *unpack(event.body), index))
-            yield event._asdict()
-
-    def checked_blobs() -> Iterator[dict[str, Any]]:
+            yield events, event._asdict()
+        if state.settings is None:
+            raise StoreError("there is no run to copy: the store does not hold any event")
         for digest, content in source.execute(sql.select(blobs)):
-            if digest != blob_digest(bytes(content)):
+            if digest != blob_digest(content):
                 raise TamperedError(f"the stored bytes {digest} are not as they were written")
-            yield {"digest": digest, "content": content}
+            yield blobs, {"digest": digest, "content": content}
+        for name, value in index.items():
+            yield claims, {"name": name, "value": value}
 
     try:
         with (
@@ -86,12 +88,9 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
             tables.create_all(connection)
             if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
                 raise StoreError(f"{database.name} already holds a run")
-            _insert(connection, events, checked_events())
-            if state.settings is None:
-                raise StoreError("there is no run to copy: the store does not hold any event")
-            entries = ({"name": name, "value": value} for name, value in index.items())
-            _insert(connection, claims, entries)
-            _insert(connection, blobs, checked_blobs())
+            for table, rows in groupby(checked(), lambda each: each[0]):
+                while part := [row for _, row in islice(rows, EVENTS_AT_ONCE)]:
+                    connection.execute(table.insert(), part)
     except BaseException:
         if is_new:  # so that the copy can be tried again
             for end in ("", "-wal", "-shm"):
@@ -99,8 +98,3 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
         raise
     finally:
         database.engine.dispose()
-
-
-def _insert(connection: sql.Connection, table: sql.Table, rows: Iterator[dict[str, Any]]) -> None:
-    while part := list(islice(rows, EVENTS_AT_ONCE)):
-        connection.execute(table.insert(), part)

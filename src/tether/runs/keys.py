@@ -74,33 +74,30 @@ def hashed_positions(
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
-def is_below(position: NDArray[np.uint64], share: float) -> Booleans:
-    """Whether the new system answers each position.
+def is_below(position: NDArray[np.uint64], share: ArrayLike) -> Booleans:
+    """Whether the new system answers each position, for one share or one for each.
 
     >>> is_below(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64), 0.5)
     array([ True, False, False])
     """
-    limit = int(share * 2.0**64)  # the product is exact
-    if limit == 0:
-        return np.zeros(np.shape(position), bool)
-    return np.asarray(position <= np.uint64(limit - 1))  # 2⁶⁴ itself does not fit in a uint64
+    given = np.asarray(share, dtype=np.float64)
+    limit = np.floor(np.ldexp(given, 64))  # exact, and at most 2⁶⁴, which does not fit in a uint64
+    below = position < np.where(given < 1, limit, 0).astype(np.uint64)
+    return np.asarray(below | (given >= 1))
 
 
 def is_routed(keys: list[bytes], probabilities: ArrayLike, salt: bytes) -> Booleans:
     """Whether the new system of the routed pair answers each key."""
-    place = hashed_positions(keys, salt, ROUTER)
     given = np.asarray(probabilities, dtype=np.float64)
-    if given.shape not in ((), place.shape):
+    if given.shape not in ((), (len(keys),)):
         raise ValueError(
-            f"probabilities must be one number, or one for each of the {len(place)} keys, got "
+            f"probabilities must be one number, or one for each of the {len(keys)} keys, got "
             f"the shape {given.shape}"
         )
     outside = given[~((given >= 0) & (given <= 1))]
     if outside.size:
         raise ValueError(f"probabilities must be from 0 to 1, got {outside[0]!s}")
-    limit = np.floor(np.ldexp(given, 64))  # exact, and at most 2**64
-    below = place < np.where(given < 1, limit, 0).astype(np.uint64)
-    return np.asarray(below | (given == 1))
+    return is_below(hashed_positions(keys, salt, ROUTER), given)
 
 
 # ---- the index ----------------------------------------------------------------------------------

@@ -19,17 +19,13 @@ OUTBOX_MARK = b"outbox"
 """How the marks of events begin that were delivered from an outbox."""
 _OPEN = """
 PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; BEGIN EXCLUSIVE;
-CREATE TABLE IF NOT EXISTS waiting (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, mark BLOB NOT NULL, kind TEXT NOT NULL,
-    body BLOB NOT NULL
-);
+CREATE TABLE IF NOT EXISTS waiting (mark BLOB UNIQUE, kind TEXT NOT NULL, body BLOB NOT NULL);
 COMMIT"""
 
 
 class Waiting(NamedTuple):
     """A call that waits: what it was, and its body."""
 
-    number: int
     mark: bytes
     kind: str
     body: bytes
@@ -52,8 +48,8 @@ class Outbox:
                 isolation_level=None,
             )
             self._connection.executescript(_OPEN)
-            query = "SELECT number, mark, kind, body FROM waiting ORDER BY number"
-            self._waiting = [Waiting(*row) for row in self._connection.execute(query)]
+            stored = self._connection.execute("SELECT * FROM waiting ORDER BY rowid")
+            self._waiting = [Waiting(*row) for row in stored]
         except sqlite3.Error as error:
             raise StoreError(
                 f"could not open the outbox {self.name}: {error}. Each process needs its own"
@@ -73,28 +69,27 @@ class Outbox:
 
     def add(self, kind: str, body: bytes) -> None:
         """Let a call wait for the store."""
-        mark = OUTBOX_MARK + secrets.token_bytes(8)
-        statement = "INSERT INTO waiting (mark, kind, body) VALUES (?, ?, ?)"
+        waiting = Waiting(OUTBOX_MARK + secrets.token_bytes(8), kind, body)
         with self._lock:
             try:
-                number = self._connection.execute(statement, (mark, kind, body)).lastrowid
+                self._connection.execute("INSERT INTO waiting VALUES (?, ?, ?)", waiting)
             except sqlite3.Error as error:
                 raise StoreError(f"could not write the outbox {self.name}: {error}") from error
-            self._waiting.append(Waiting(int(number or 0), mark, kind, body))
+            self._waiting.append(waiting)
 
     def first(self, count: int) -> list[Waiting]:
         """The calls that have waited longest."""
-        with self._lock:
-            return self._waiting[:count]
+        return self._waiting[:count]
 
     def remove(self, delivered: list[Waiting]) -> None:
         """Forget what was delivered; what stays in the file is known by its mark the next time."""
         if not delivered:
             return
         with self._lock, suppress(sqlite3.Error):
-            self._waiting = self._waiting[len(delivered) :]
-            last = delivered[-1].number
-            self._connection.execute("DELETE FROM waiting WHERE number <= ?", (last,))
+            del self._waiting[: len(delivered)]
+            last = "(SELECT rowid FROM waiting WHERE mark = ?)"
+            statement = f"DELETE FROM waiting WHERE rowid <= {last}"
+            self._connection.execute(statement, delivered[-1][:1])
 
     def close(self) -> None:
         """Let the file go."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from tether.runs.shares import (
     relative_sticky_share,
     sticky_share,
 )
-from tether.runs.stop import FEWEST_FAILURES, log_factors, log_wealth, relative_log_factors
+from tether.runs.watch import FEWEST_FAILURES, log_factors, log_wealth, relative_log_factors
 
 MULTIPLES = (2, 3, 6)
 """How bad a bad version is: so many times what is tolerated."""
+SHOWN = math.log(1 / 0.05)
+"""The log of the capital at which a release stops or finishes, by default."""
 FULL = 0.99
 """The share that counts as everybody."""
 MOST_STEPS = 60
@@ -35,57 +37,43 @@ MOST_STEPS = 60
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a bad version costs until it is stopped, on average.
+class Version:
+    """What is to be expected of a version under one guardrail, whose mean loss is `loss`.
 
-    `risk` is its expected loss, `failures` what it loses more than the old system would have, in
-    units of the bound, and `stopped` the part of releases in which it is stopped.
+    As expected, `steps` and `keys` are medians until everybody has it, infinite if most releases do
+    not get there. Of a bad version `keys` come until it is stopped, `lost` is what it loses more
+    than the old system would have, in units of the bound, and `stopped` the part of releases in
+    which it is stopped, all on average.
     """
 
-    risk: float
-    keys: float
-    failures: float
-    stopped: float
-
-
-@dataclass(frozen=True)
-class GuardrailPlan:
-    """How long a release takes under one guardrail, if the new system is as expected.
-
-    `steps` and `keys` are medians until everybody has the new system, infinite if most releases do
-    not get there; `costs` are those of bad versions, by how many times the tolerance they have.
-    """
-
-    limit: Guardrail
-    old: float
-    new: float
-    shares: tuple[float, ...]
+    guardrail: str
+    version: str
+    loss: float
     steps: float
     keys: float
-    costs: dict[int, Cost] = field(default_factory=dict)
+    lost: float = math.nan
+    stopped: float = math.nan
 
 
 @dataclass(frozen=True)
 class ReleasePlan(Described):
-    """What `plan_release` found, by guardrail."""
+    """What `plan_release` found: for each guardrail the version as expected, and bad ones."""
 
     keys_per_step: int
-    guardrails: dict[str, GuardrailPlan]
+    versions: tuple[Version, ...]
+
+    @property
+    def steps(self) -> float:
+        """Until everybody has the new system: of the guardrail that takes longest."""
+        return float(np.nanmax([each.steps for each in self.versions]))
 
     def _describe(self) -> Description:
-        rows: list[tuple[object, ...]] = []
-        for name, each in self.guardrails.items():
-            rows.append((name, "as expected", each.new, each.steps, each.keys, math.nan, math.nan))
-            for times, at in each.costs.items():
-                cost = at.risk, math.nan, at.keys, at.failures, at.stopped
-                rows.append((name, f"{times} times", *cost))
-        names = "guardrail", "version", "loss", "steps", "keys", "lost", "stopped"
         columns = {
-            name: np.array(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)
+            each.name: np.array([getattr(version, each.name) for version in self.versions])
+            for each in fields(Version)
         }
-        longest = max(self.guardrails.values(), key=lambda each: each.steps)
-        takes = f"{longest.steps:.0f} steps and {longest.keys:,.0f} keys"
-        takes = takes if math.isfinite(longest.steps) else f"more than {MOST_STEPS} steps"
+        takes = f"{self.steps:.0f} steps and {(self.steps - 1) * self.keys_per_step:,.0f} keys"
+        takes = takes if math.isfinite(self.steps) else f"more than {MOST_STEPS} steps"
         return Description(
             f"full share after {takes}, with {self.keys_per_step:,} keys a step",
             table=Columns(columns),
@@ -101,7 +89,6 @@ def plan_release(
     *,
     new: Mapping[str, float] | None = None,
     runs: int = 100,
-    stop: float = 0.05,
 ) -> ReleasePlan:
     """Say what a release takes, and what a bad version costs until it is stopped.
 
@@ -119,40 +106,36 @@ def plan_release(
         The new system's expected loss; as large as the old one's by default.
     runs : int, default 100
         How many releases are simulated.
-    stop : float, default 0.05
-        As for `Release`.
 
     Returns
     -------
     ReleasePlan
-        Steps, keys and costs by guardrail, each as if it were the only one.
+        Steps, keys and costs for each guardrail, as if it were the only one.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> plan = plan_release({"error": 0.05}, {"error": 0.02}, 1000, rng, runs=20)
-    >>> plan.guardrails["error"].steps, plan.guardrails["error"].costs[6].stopped
-    (4.0, 1.0)
+    >>> plan.steps, plan.versions[-1].version, plan.versions[-1].stopped
+    (4.0, '6 times', 1.0)
     """
     validate.generator("rng", rng)
     keys_per_step = validate.integer("keys_per_step", keys_per_step, 1)
-    plans = {}
+    found: list[Version] = []
     for name, each in guardrails.items():
         limit = each if isinstance(each, Guardrail) else Guardrail(each)
         if name not in old:
             raise ValueError(f"old must have {name!r}: the old system's expected loss")
         base = validate.number(f"old[{name!r}]", old[name], above=0, below=limit.bound)
         risk = validate.real(f"new[{name!r}]", (new or {}).get(name, base))
-        world = _World(limit, base / limit.bound, keys_per_step, stop)
+        world = _World(limit, base / limit.bound, keys_per_step)
         good = [world.release(risk / limit.bound, rng)[0] for _ in range(runs)]
-        median = float(np.median([len(e) if e[-1] >= FULL else math.inf for e in good]))
-        length = max(len(each) for each in good)
-        mean = np.mean([each + each[-1:] * (length - len(each)) for each in good], axis=0)
-        plans[name] = GuardrailPlan(
-            *(limit, base, risk, tuple(mean.tolist()), median, (median - 1) * keys_per_step),
-            {times: world.cost(times, runs, rng) for times in MULTIPLES},
-        )
-    return ReleasePlan(keys_per_step, plans)
+        steps = float(np.median(good))
+        found.append(Version(name, "as expected", risk, steps, (steps - 1) * keys_per_step))
+        for times in MULTIPLES:
+            bad, *cost = world.cost(times, runs, rng)
+            found.append(Version(name, f"{times} times", bad * limit.bound, math.nan, *cost))
+    return ReleasePlan(keys_per_step, tuple(found))
 
 
 @dataclass(frozen=True)
@@ -162,7 +145,6 @@ class _World:
     limit: Guardrail
     old: float
     keys: int
-    stop: float
 
     @property
     def rule(self) -> tuple[float, float]:
@@ -176,75 +158,66 @@ class _World:
             return self.limit.tolerated / self.limit.bound
         return self.old + self.rule[0] + self.rule[1] * self.old
 
-    def cost(self, times: int, runs: int, rng: np.random.Generator) -> Cost:
-        """What a version costs that is so many times as bad as is tolerated."""
+    def cost(self, times: int, runs: int, rng: np.random.Generator) -> tuple[float, ...]:
+        """The loss of a version that is so many times as bad as is tolerated, and what it costs.
+
+        The keys until it is stopped, what is lost, and how often it is stopped.
+        """
         base = self.old if self.limit.is_relative else 0.0
         risk = min(base + times * (self.tolerated - base), 1.0)
         found = [self.release(risk, rng)[1:] for _ in range(runs)]
         keys, failures, stopped = np.mean(found, axis=0).tolist()
-        return Cost(risk * self.limit.bound, keys, failures * (1 - self.old / risk), stopped)
+        return risk, keys, failures * (1 - self.old / risk), stopped
 
-    def release(
-        self, risk: float, rng: np.random.Generator
-    ) -> tuple[list[float], int, float, bool]:
+    def release(self, risk: float, rng: np.random.Generator) -> tuple[float, int, float, bool]:
         """One release until it is stopped, has full share, or has had the most steps.
 
-        Its shares, keys and failures of the new system, and whether it was stopped.
+        Its steps until full share, its keys and the failures of the new system, and whether it was
+        stopped.
         """
-        shares, keys, failures = list[float](), 0, 0.0
-        sums, finish, position = list[Floats](), list[Floats](), np.zeros(0)
-        losses = position
-        while len(shares) < MOST_STEPS:
-            share = self._share(shares, position, losses, finish)
-            shares.append(share)
-            if share >= FULL and risk <= self.tolerated:
-                break
+        shares, keys, failures = [0.0], 0, 0.0
+        sums, finish = list[Floats](), list[Floats]()
+        position = losses = np.zeros(0)
+        for step in range(1, MOST_STEPS + 1):
+            shares.append(self._share(shares, position, losses, finish))
+            if shares[-1] >= FULL and risk <= self.tolerated:
+                return step, keys, failures, False
             position = rng.random(self.keys)
-            is_new = position < share
+            is_new = position < shares[-1]
             losses = (rng.random(self.keys) < np.where(is_new, risk, self.old)).astype(float)
-            stopped = self._stopped_at(sums, is_new, losses, share)
-            keys += self.keys if stopped is None else stopped
-            failures += float(losses[:stopped][is_new[:stopped]].sum())
-            if stopped is not None:
-                return shares, keys, failures, True
-            sums.append(self._factors(is_new, losses, share))
+            failing = np.flatnonzero(is_new & (losses > 0))
+            for place in failing[0 if sums else FEWEST_FAILURES - 1 :].tolist():
+                until = slice(place + 1)  # only failures of the new system matter
+                now = self._factors(is_new[until], losses[until], shares[-1])
+                if log_wealth(np.array([*sums, now])) >= SHOWN:
+                    lost = float(losses[until][is_new[until]].sum())
+                    return math.inf, keys + place + 1, failures + lost, True
+            keys, failures = keys + self.keys, failures + float(losses[is_new].sum())
+            sums.append(self._factors(is_new, losses, shares[-1]))
             if self.limit.is_relative:
-                finish.append(self._factors(is_new, losses, share, finish=True))
-        return shares, keys, failures, False
+                finish.append(self._factors(is_new, losses, shares[-1], finish=True))
+        return math.inf if shares[-1] < FULL else MOST_STEPS, keys, failures, False
 
     def _share(
         self, shares: list[float], position: Floats, losses: Floats, finish: list[Floats]
     ) -> float:
-        last, low = shares[-1] if shares else 0.0, min(shares[-2:]) if len(shares) > 1 else 0.0
+        last, low = shares[-1], min(shares[-2:])
         inside, is_new = position < low, position < last
         mine, added, old = losses[inside], losses[is_new & ~inside], losses[~is_new]
         if not self.limit.is_relative:
             share = sticky_share(mine, added, low, self.old, self.tolerated)
-        elif finish and log_wealth(np.array(finish)) >= math.log(1 / self.stop):
+        elif finish and log_wealth(np.array(finish)) >= SHOWN:
             share = 1.0
         else:
             half = len(old) // 2 if low else 0
             within = relative_share(mine, old[:half], *self.rule)
             beyond = relative_share(added, old[half:], *self.rule)
             share = min(relative_sticky_share(within, beyond, low), LARGEST_RELATIVE)
-        return grown(share, last, GROWTH_FACTOR, GROWTH_STEP) if shares else share
+        return grown(share, last, GROWTH_FACTOR, GROWTH_STEP) if last else share
 
     def _factors(
         self, is_new: Booleans, losses: Floats, share: float, *, finish: bool = False
     ) -> Floats:
         if not self.limit.is_relative:
             return log_factors(losses[is_new], self.tolerated)
-        coins = np.full(len(losses), share)
-        return relative_log_factors(losses, is_new, coins, *self.rule, finish=finish)
-
-    def _stopped_at(
-        self, sums: list[Floats], is_new: Booleans, losses: Floats, share: float
-    ) -> int | None:
-        """After how many keys of a step the stop fires; only failures of the new system matter."""
-        failing = np.flatnonzero(is_new & (losses > 0))
-        for place in failing[0 if sums else FEWEST_FAILURES - 1 :].tolist():
-            until = slice(place + 1)
-            now = self._factors(is_new[until], losses[until], share)
-            if log_wealth(np.array([*sums, now])) >= math.log(1 / self.stop):
-                return int(place) + 1
-        return None
+        return relative_log_factors(losses, is_new, share, *self.rule, finish=finish)

@@ -161,7 +161,6 @@ class Release(Run):
             raise ValueError(
                 f"{self._log.database.name} holds a {self.settings.kind}, not a release"
             )
-        self._salt = bytes.fromhex(self.settings.salt)
         if not self._log.is_read_only:
             self.submit(self.begin_if_due, 60.0)
 
@@ -213,7 +212,7 @@ class Release(Run):
             True where the new system of the pair answers.
         """
         single, listed = _listed(keys)
-        found = is_routed(listed, probabilities, self._salt).tolist()
+        found = is_routed(listed, probabilities, bytes.fromhex(self.settings.salt)).tolist()
         return bool(found[0]) if single else found
 
     def observe(
@@ -347,22 +346,18 @@ class Release(Run):
         skip_unknown: bool = False,
     ) -> tuple[int, int]:
         """Store losses inside a transaction: how many are new, and how many keys have no row."""
-        rows = _rows_of(t, keys, arms, step, skip_unknown)
-        found = np.flatnonzero(rows >= 0)
-        if len(found) < len(rows):
-            rows, losses = rows[found], {name: values[found] for name, values in losses.items()}
-        kept, back = np.unique(rows, return_inverse=True)
-        if len(kept) < len(rows):  # a key twice in one call
-            whole = {}
-            for name, values in losses.items():
-                known = np.flatnonzero(~np.isnan(values))[::-1]  # the first one stays
-                whole[name] = np.full(len(kept), np.nan)
-                whole[name][back[known]] = values[known]
-                if not keep_first and (values != whole[name][back])[known].any():
-                    name = name.removeprefix(LOSS)
-                    raise FinalLossError(f"losses[{name!r}] has two values for one key")
-            rows, losses = kept, whole
-        return self._store_losses(t, rows, losses, keep_first), len(keys) - len(found)
+        given = _rows_of(t, keys, arms, step, skip_unknown)
+        found = np.flatnonzero(given >= 0)
+        rows, back = np.unique(given[found], return_inverse=True)
+        whole = {name: np.full(len(rows), np.nan) for name in losses}
+        for name, values in losses.items():
+            known = np.flatnonzero(~np.isnan(values[found]))[::-1]  # the first one of a key stays
+            place, held = back[known], values[found][known]
+            whole[name][place] = held
+            if not keep_first and (held != whole[name][place]).any():
+                name = name.removeprefix(LOSS)
+                raise FinalLossError(f"losses[{name!r}] has two values for one key")
+        return self._store_losses(t, rows, whole, keep_first), len(keys) - len(found)
 
     def _carry_out(
         self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
@@ -442,15 +437,12 @@ def _old_systems(
         )
     found = {}
     for name, given in old.items():
-        bound, values = limits[name].bound, np.asarray(given, dtype=np.float64)
+        word, bound, values = f"old[{name!r}]", limits[name].bound, np.asarray(given)
         if values.ndim == 0:
-            declared = validate.number(
-                f"old[{name!r}]", float(values), above=0, below=bound, including=(0,)
-            )
+            declared = validate.number(word, values.item(), above=0, below=bound, including=(0,))
             found[name] = OldSystem(declared=declared)
-            continue
-        (values,) = named_losses({name: values}, limits, len(values), name="old").values()
-        unknown = np.isnan(values)
-        total = float(values[~unknown].sum() + bound * unknown.sum())
-        found[name] = OldSystem(len(values), total)
+        else:
+            (values,) = named_losses({name: values}, limits, len(values), name="old").values()
+            total = float(np.nan_to_num(values, nan=bound).sum())
+            found[name] = OldSystem(len(values), total)
     return found

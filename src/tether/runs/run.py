@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tether._core import files, validate
+from tether._core import files, signing, validate
 from tether._core.arrays import Floats, Integers
 from tether._core.records import encode
 from tether.runs.body import Columns, pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
-from tether.runs.event_log import EventLog, Signer, Transaction
+from tether.runs.event_log import EventLog, Transaction
 from tether.runs.history import History, read_history
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
@@ -46,14 +46,13 @@ class Run:
         outbox: Outbox | None = None,
         free: tuple[str, ...] = (),
     ) -> None:
-        signer = None if key is None else Signer(key)
-        if given is not None and signer is not None:
-            given = replace(given, signer=signer.name)
+        if given is not None and key is not None:
+            given = replace(given, signer=signing.key_id(signing.read_private_key(key)))
         self._log = EventLog(
             store,
             deadline=validate.number("deadline", deadline, above=0.01, below=86_400),
             create=given is not None,
-            signer=signer,
+            key=key,
             outbox=outbox,
             deliver=self._carry_out,
         )

@@ -115,12 +115,8 @@ def relative(delta: float = 0.0, *, ratio: float = 0.0, bound: float = 1.0) -> G
 
     Parameters
     ----------
-    delta : float, default 0.0
-        How much larger the expected loss of what is served may be than the old system's.
-    ratio : float, default 0.0
-        The same as a part of the old system's expected loss.
-    bound : float, default 1.0
-        The largest possible loss.
+    delta, ratio, bound : float
+        As for `Guardrail`; one of the first two is above 0.
 
     Returns
     -------

@@ -87,7 +87,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Act:
-    """What a person did: halt, resume, retire, withdraw, tighten, sign."""
+    """What a person did: halt, resume, tighten, retire, withdraw, export_log, begin."""
 
     number: int
     act: str
@@ -109,9 +109,8 @@ class Columns:
         end = self.size + count
         for name, stored in self._stored.items():
             if end > len(stored):
-                grown = np.empty(max(1024, 2 * end), stored.dtype)
-                grown[: self.size] = stored[: self.size]
-                self._stored[name] = stored = grown
+                more = np.empty(max(1024, 2 * end) - self.size, stored.dtype)
+                self._stored[name] = stored = np.append(stored[: self.size], more)
             empty = math.nan if stored.dtype.kind == "f" else 0
             stored[self.size : end] = values.get(name, empty)
         new, self.size = slice(self.size, end), end
@@ -295,12 +294,6 @@ class State:
                     f"two machines differ: steps may have begun too early",
                 )
         self.now = self.time_at(event.at)
-
-    def pending_alarm(self) -> bytes | None:
-        """The body of the alarm that the events have raised, until it is appended."""
-        if self.raises is None:
-            return None
-        return pack({"monitor": self.raises[0], "message": self.raises[1]})
 
     def _fold_settings(self, event: Event, header: dict[str, Any], _: Any) -> None:
         if self.settings is not None:

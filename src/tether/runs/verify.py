@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sql
 
+from tether._core import signing
 from tether._core.records import encode
 from tether.policies.normalizer import Normalizer
 from tether.runs.body import pack, read_header, unpack
@@ -26,7 +27,6 @@ from tether.runs.errors import LossesMissingError, TamperedError
 from tether.runs.event_log import (
     Event,
     EventLog,
-    Signer,
     blob_digest,
     blobs,
     cache,
@@ -34,9 +34,9 @@ from tether.runs.event_log import (
     events,
     follow,
     is_cached,
+    is_signed,
     mark_claim,
     read_events,
-    state_digest,
 )
 from tether.runs.keys import Index, assigned, claims_of
 from tether.runs.log_rows import Contents
@@ -57,8 +57,8 @@ MOST_ERRORS = 6.0
 
 def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
     """Everything that is wrong with a log: its chain, rules, decisions, index and cache."""
-    signer = log.signer if key is None else Signer(public=key)
-    return log.read(lambda connection: _Replay(connection).findings(signer))
+    public = log.public_key if key is None else signing.read_public_key(key)
+    return log.read(lambda connection: _Replay(connection).findings(public))
 
 
 class _Replay:
@@ -76,7 +76,7 @@ class _Replay:
             with suppress(ValueError):  # the chain names what cannot be read
                 self._needed.add(read_header(bytes(body)).get("seen", -1))
 
-    def findings(self, signer: Signer | None) -> list[str]:
+    def findings(self, key: PublicKey | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
         event, found = None, self._found
         try:
@@ -93,7 +93,7 @@ class _Replay:
         if self._state.raises is not None:
             found.append(f"event {event.seq}: the alarm that it raises is missing")
         if not found:
-            self._check_signature(event, signer)
+            self._check_signature(event, key)
             self._compare_index()
             self._compare_blobs()
             self._compare_cache()
@@ -104,7 +104,7 @@ class _Replay:
         state, index = self._state, self._index
         if event.kind == CACHED:
             self._cached = event
-            if event.body != state_digest(state.dump()):
+            if not is_cached(event, state.dump()):
                 yield "the cached state is not that of the events"
             return
         if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
@@ -168,11 +168,11 @@ class _Replay:
         if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
             yield f"the normalizing constant of round {number} is not that of its draws"
 
-    def _check_signature(self, last: Event, signer: Signer | None) -> None:
-        if signer is None:
+    def _check_signature(self, last: Event, key: PublicKey | None) -> None:
+        if key is None:
             if self._state.is_signed and last.signature is None:
                 self._found.append("the run is signed, but its last event is not")
-        elif not signer.check(last.head, last.signature):
+        elif not is_signed(last, key):
             self._found.append(f"event {last.seq}, the last one, is not signed with this key")
 
     def _compare_index(self) -> None:

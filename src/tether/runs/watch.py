@@ -1,16 +1,30 @@
 """The monitors inside the fold: the stop, and the watch on the scores of contexts.
 
-The stop keeps sums of bets for every step up to date row by row; `tether.runs.stop` has the bets
-and why they hold. They run over the rows in the order of assignment up to the last call with a row
-of the new system whose outcome is known: bets hold for any number of first calls, so what is still
-on its way does not weigh against them. A row before that whose loss is not known counts as none;
-when its loss arrives, its factor is exchanged. After an outcome
-deadline silence counts as the worst loss; for a relative guardrail as the worst loss of both
-systems in one bet, and as none of either in another.
+The bound on the mixture lets a version that is known to be bad keep the share that the budget
+allows. The stop is a second test beside it, and the stricter one rules: a release that stops has in
+every step the share that it would have had, or 0. docs/explanation/release.md says why it holds.
 
-In a release or ramp the rows of the new system bet against what is tolerated. In a round that
-serves a tethered policy all of that policy's rows do, against the alarm level: half as much again
-as is tolerated, but at most the middle between that and the bound.
+**The stop.** With B = 1 and stakes 0 < λ < 1/limit, products of 1 + λ·(l − limit) over the new
+system's rows in the order of assignment, from the start of step u on, are averaged over stakes and,
+with weights 1/(u(u + 1)) and the rest as cash, over u. They are judged after any call, and rows of
+keys that return to the new system when their step is over. They grow with every loss, so an outcome
+that is not known may count as 0; when it arrives, its factor is exchanged. They run up to the last
+call with a row of the new system whose outcome is known: bets hold for any number of first calls,
+so what is still on its way does not weigh against them. After an outcome deadline silence counts as
+the worst loss; for a relative guardrail as the worst loss of both systems in one bet, and as none
+of either in another.
+
+**A relative guardrail.** Let c be the probability that the new system answers a key, and z = l/c if
+it does, else −(1 + γ)·l/(1 − c). E[z] = R1 − (1 + γ)·R0 whatever the drift. The stop bets on z > δ
+(unknown: 0 for the new system, B for the old one). For a key that nobody has seen, c is the share.
+Who answers a key that returns is known, so c is the part of these keys that came to the new system
+in this step; over all of them E[z] is the same, and they are judged when the step is over.
+
+The finish bets on z < δ (unknown: B and 0), on the new and the returning keys of a step in one
+product, with one stake: what is shown is about all that is served, in the mix in which it comes.
+
+**Rounds.** In a round that serves a tethered policy all of that policy's rows bet against the alarm
+level: half as much again as is tolerated, but at most the middle between that and the bound.
 """
 
 from __future__ import annotations
@@ -26,16 +40,55 @@ from tether._core.arrays import Booleans, Floats, Integers
 from tether.monitor import ShiftMonitor
 from tether.runs.settings import RELEASE, Settings
 from tether.runs.shares import Guardrail
-from tether.runs.stop import FEWEST_FAILURES, STAKES, log_factors, log_wealth, relative_log_factors
 
 if TYPE_CHECKING:
     from tether.runs.state import State, Unit
 
+STAKES = 0.5 ** np.arange(1, 9)[:, None]
+"""Parts of the largest stake that cannot be ruined."""
+FEWEST_FAILURES = 3
+"""A release is not stopped for fewer rows with a loss than this, whatever the bets say."""
 NEVER = 2**31 - 1
 REFERENCE_CONTEXTS = 500
 """How many contexts serve as the reference of a shift."""
 SEEN_BY_NEW = 2
 """The bit of the column `known` that says that the new system answered the key before."""
+
+
+def log_factors(losses: Floats, limit: float) -> Floats:
+    """The log factors of rows of the new system, unknown losses as 0: a sum for each stake.
+
+    >>> failing = log_factors(np.array([1, 0, 1, 1, 0, 1.0]), limit=0.05)
+    >>> log_wealth(failing[None]) > math.log(1 / 0.05)
+    True
+    """
+    return np.asarray(np.log1p(STAKES * (losses / limit - 1)).sum(axis=1))
+
+
+def relative_log_factors(
+    losses: Floats,
+    is_new: Booleans,
+    coin: Floats | float,
+    delta: float,
+    ratio: float,
+    *,
+    finish: bool = False,
+) -> Floats:
+    """The same for a relative guardrail, from rows of one step; 0 if who answers was certain."""
+    if not len(losses) or np.min(coin) <= 0 or np.max(coin) >= 1:
+        return np.zeros(len(STAKES))
+    excess = np.where(is_new, losses / coin, -(1 + ratio) * losses / (1 - coin)) - delta
+    least = delta - 1 / np.min(coin) if finish else delta + (1 + ratio) / (1 - np.max(coin))
+    return np.asarray(np.log1p(STAKES * excess / least).sum(axis=1))
+
+
+def log_wealth(sums: Floats) -> float:
+    """The log of the capital of one bet after steps 1 to t, from the sums of each step."""
+    from_step = np.cumsum(sums[::-1], axis=0)[::-1]  # rows of step u and later
+    first = np.arange(1.0, len(sums) + 1)
+    held = np.logaddexp.reduce(from_step, axis=1) - math.log(len(STAKES))
+    held -= np.log(first * (first + 1))
+    return float(np.logaddexp(np.logaddexp.reduce(held), -math.log(len(sums) + 1)))
 
 
 class Bet(NamedTuple):
@@ -78,10 +131,7 @@ class Stop:
         """One more step; the keys that returned in the last one are judged now."""
         if len(self.sums):
             self._count(state, unit.before)
-            rows = self._rows_of(state, unit.number - 1)
-            for place, bet in enumerate(self.bets):
-                losses = self._losses(state, bet, rows)
-                self.sums[-1, place] = self._factors(state, bet, rows, losses)
+            self.sums[-1] = [self._of_step(state, bet, unit.number - 1) for bet in self.bets]
             self.touched = min(self.touched, len(self.sums) - 1)
         self.sums = np.append(self.sums, np.zeros((1, *self.sums.shape[1:])), axis=0)
 
@@ -132,9 +182,7 @@ class Stop:
         wealth, numbers = list[float](), range(self.first, len(state.units) + 1)
         for bet in self.bets:
             if bet.limit.is_relative and numbers:
-                steps = [self._rows_of(state, each) for each in numbers]
-                given = ((rows, self._losses(state, bet, rows)) for rows in steps)
-                sums = [self._factors(state, bet, *each, finish=True) for each in given]
+                sums = [self._of_step(state, bet, each, finish=True) for each in numbers]
                 wealth.append(log_wealth(np.array(sums)))
         return bool(wealth) and min(wealth) >= math.log(1 / (state.given.stop or 0.05))
 
@@ -197,6 +245,11 @@ class Stop:
         rows = state.kept(state.of_unit(number))
         return self._bet_on(state, rows[rows >= self.from_row])
 
+    def _of_step(self, state: State, bet: Bet, number: int, *, finish: bool = False) -> Floats:
+        """The sums of log factors of all rows of a step."""
+        rows = self._rows_of(state, number)
+        return self._factors(state, bet, rows, self._losses(state, bet, rows), finish=finish)
+
     def _filled(self, bet: Bet, rows: Integers, losses: Floats, waiting: Booleans) -> Floats:
         """The losses, and for those that are not known what they count as."""
         unknown = np.where(rows < self.overdue_before, bet.silence, waiting)
@@ -242,11 +295,10 @@ class Stop:
         bet, steps = self.bets[place], self.sums[:, place]
         from_step = np.logaddexp.reduce(np.cumsum(steps[::-1], axis=0)[::-1], axis=1)
         since = self.first + int(np.argmax(from_step))  # where the evidence began to grow
-        rows = slice(max(self.from_row, state.units[since - 1].before), state.rows.size)
-        is_new = state.rows["arm"][rows] > 0
-        kept, losses = ~state.rows["withdrawn"][rows], state.loss(bet.name)[rows]
-        known = kept & ~np.isnan(losses)
-        limit = bet.limit
+        begin, limit = max(self.from_row, state.units[since - 1].before), bet.limit
+        kept = state.kept(slice(begin, state.rows.size))
+        losses, is_new = state.loss(bet.name)[kept], state.rows["arm"][kept] > 0
+        mine, others = (part[~np.isnan(part)] for part in (losses[is_new], losses[~is_new]))
         tolerated = f"{bet.level * limit.bound:.4g}"
         if limit.is_relative:
             more = [f"{limit.delta:g}"] if limit.delta else []
@@ -254,13 +306,11 @@ class Stop:
             tolerated = "what the old system loses plus " + " and ".join(more)
         who = "system" if state.given.kind == RELEASE else "policy"
         text = f"{bet.name}: the new {who} is shown to lose more than {tolerated}: "
-        mine = losses[known & is_new]
         text += f"{mine.mean() if len(mine) else math.nan:.4g} on {len(mine)} rows"
         text += f" since step {since}" if since > self.first else ""
-        missing = int((kept & is_new).sum()) - len(mine)
+        missing = int(is_new.sum()) - len(mine)
         if missing and state.given.outcome_deadline is not None:
             text += f", and {missing} without an outcome"
-        others = losses[known & ~is_new]
         return text + (f"; the old one {others.mean():.4g}" if len(others) else "")
 
 
