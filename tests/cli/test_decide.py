@@ -22,7 +22,8 @@ def run(folder, *options):
 
 def test_a_decision_is_shown_and_saved(tmp_path):
     saved = ("--out", str(tmp_path / "served"))
-    done = run(tmp_path, "--new", f"{__name__}:rule", "--promise", "0.23", *saved, *ORDER)
+    asked = ("--new", f"{__name__}:rule", "--promise", "0.23", "--family", "clip")
+    done = run(tmp_path, *asked, *saved, *ORDER)
     assert done.exit_code == 0, done.output
     assert "Follow the new policy" in done.output
     found = tether.load(tmp_path / "served", allow_imports=[__name__])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multinomial
 
 import tether
 from tests.scale import scaled
+from tether.control.chain import design
 
 SEGMENTS, BANNERS = np.array(["new", "member"]), np.array(["discount", "plain", "upgrade"])
 TODAY = np.array([[0.3, 0.5, 0.2], [0.3, 0.3, 0.4]])
@@ -44,7 +46,7 @@ def month(rows, rng, decision=None):
 
 
 ASKED = {"action": "banner", "loss": "left", "context": "segment", "propensity": "p"}
-ASKED["actions"] = BANNERS  # the order of the columns of probabilities
+ASKED |= {"actions": BANNERS, "family": "clip"}  # the order of the columns of probabilities
 
 
 def test_a_decision_is_the_calibration_of_the_same_rows():
@@ -82,6 +84,7 @@ def test_without_the_old_policy_the_decision_is_a_share_of_the_cases():
     """What all betas of mix serve together is mix again, at the mean of their shares."""
     table = month(3000, np.random.default_rng(9)).assign(visit=np.arange(3000))  # none repeats
     asked = {**ASKED, "context": ["segment", "visit"], "promise": 0.22, "cost": "revenue"}
+    del asked["family"]
     asked["new"] = lambda rows: new_rule(rows.segment)
     routed = tether.decide(table, **asked)
     assert f"choose in {100 * routed.share:.3g} % of the cases" in " ".join(str(routed).split())
@@ -95,6 +98,31 @@ def test_without_the_old_policy_the_decision_is_a_share_of_the_cases():
     assert 0.1 < routed.share <= served.share < 1
     labels = [each.get_text() for each in served.plot().axes[0].get_legend().texts]
     assert labels[1:] == ["old policy", "this decision", "new policy"]
+
+
+def test_what_the_rows_happen_to_show_does_not_choose_the_rule():
+    """Clip where all of the old policy was seen, and mix elsewhere, served more than is proved."""
+    old, rule, loss = [0.9795, 0.0127, 0.0078], np.array([0.144, 0.82, 0.036]), np.array([0, 1, 0])
+    asked = {"action": "a", "loss": "harm", "propensity": "p", "actions": [0, 1, 2]}
+    asked |= {"promise": 0.0255, "new": lambda rows: np.tile(rule, (len(rows), 1))}
+    served = {"clip": 0.0, "mix": 0.0}
+    for counts in ((40 - k - j, k, j) for k in range(5) for j in range(4)):
+        actions = np.repeat(np.arange(3), counts)
+        table = {"a": actions, "p": np.take(old, actions), "harm": loss[actions]}
+        chance = multinomial.pmf(counts, 40, old)
+        share = tether.decide(table, **asked).share or 0.0
+        served["mix"] += chance * ((1 - share) * old[1] + share * rule[1])
+        if counts[1] == counts[2] == 0:
+            with pytest.raises(ValueError, match="do not add up to 1"):
+                tether.decide(table, family="clip", **asked)
+            served["clip"] += chance * old[1]
+        else:
+            policy = tether.decide(table, family="clip", **asked).policy
+            served["clip"] += chance * np.exp(policy.log_prob(np.zeros(1, dtype=int), [1]))[0]
+    level, stake = design(40, 0.0255)
+    assert max(served.values()) <= old[1] + (0.0255 - level) * np.exp(
+        -stake * 40 * (old[1] - level)
+    )
 
 
 def test_month_two_pools_the_months_with_who_acted():

@@ -34,6 +34,7 @@ DECIDE: Options = TARGET | {
     "cost": (str | None, None, "The column of what each action cost besides the losses."),
     "bound": (list[str], ["1.0"], "The largest possible loss; NAME=VALUE for several."),
     "min_propensity": (float | None, None, "A lower bound on the old policy's probabilities."),
+    "family": (str | None, None, "clip or mix; by default clip with --old or of two actions."),
     "out": (Path | None, None, "Save the decision to this file; tether.load reads it."),
     "force": (bool, False, "Replace an existing file."),
     "details": (bool, False, "Print everything that is known."),

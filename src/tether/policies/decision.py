@@ -256,8 +256,7 @@ def decide(
         The column of the probabilities with which the actions were taken, or one number if they
         are all the same. Needed without `old`; beside it they are compared.
     old : classifier, function or Policy, optional
-        The old policy. Without it, it is read from the propensities where contexts repeat;
-        otherwise what is served is a mix of the two, and `alpha` needs `min_propensity`.
+        The old policy. Without it, `family` says what is served.
     reward, cost : str, optional
         The column of what each action brought, or cost beside the losses; one of the two.
     bound : float or mapping, default 1.0
@@ -266,7 +265,11 @@ def decide(
         All actions; by default those in the table. They say what the columns of an array of
         probabilities are.
     family : str, optional
-        How the two policies become one; clip by default where the old policy is known, else mix.
+        How the two policies become one. "clip", with `old` or if the rows show all of it by their
+        propensities: all actions, or all but one, in every context. Or "mix", in which the new
+        policy chooses in a share of the cases; `alpha` needs `min_propensity` then. By default clip
+        with `old`, of two actions or with `alpha`, else mix: what the rows happen to show must not
+        decide.
     min_propensity : float, optional
         A lower bound on the probabilities of the old policy, as in `make_log`.
     seed : int, default 0
@@ -306,8 +309,20 @@ def decide(
         return _made(question, given, chosen, (month,), recorded)
     if recorded is None:
         raise TypeError("give propensity (a column) or old (the policy that took the actions)")
+    # Which rule is used must not depend on what the rows happen to show.
+    clips = finite and (len(listed) == 2 or alpha is not None)
+    family = family or ("clip" if clips else "mix")
+    question = replace(question, family=family)
     known = recorded_policy(month, listed, recorded) if finite else None
-    return _made(question, known, chosen, (month,), recorded if known is None else None)
+    if family == "mix":
+        return replace(_made(question, None, chosen, (month,), recorded), old=known)
+    if known is None:
+        raise ValueError(
+            f"family {family!r} needs all of the old policy, but in some context the propensities "
+            f"of the actions that were taken do not add up to 1: two or more actions were not "
+            f"taken there, or actions= lacks one. Pass old=, or use family 'mix'"
+        )
+    return _made(question, known, chosen, (month,))
 
 
 def _made(
@@ -323,7 +338,7 @@ def _made(
     options: dict[str, Any] = {name: getattr(question, name) for name in names}
     if len(months) > 1:
         assert old is not None
-        log, proposals, family = pooled_log(old, new, months, losses), None, "clip"
+        log, proposals = pooled_log(old, new, months, losses), None
     else:
         month = months[0]
         with _naming_what_is_wrong(question):
@@ -337,8 +352,7 @@ def _made(
         if old is not None and not is_finite(new):
             rng = np.random.default_rng(question.seed)
             proposals = make_proposals(old, new, month.contexts, DRAWS_PER_ROW, rng)
-        family = "clip" if old is not None or log.has_tables else "mix"
-    family = question.family or family
+    family = question.family or "clip"
     # Less luck than with one beta: `policy` draws one for each action, and mixes of mix are a mix.
     options["spread"] = old is not None or family == "mix"
     with _naming_what_is_wrong(question):
