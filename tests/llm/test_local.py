@@ -126,19 +126,16 @@ def test_arguments_models_and_adapters_that_would_be_scored_wrongly_are_refused(
         long.sample(["a long one"], np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
-    ("action", "problem"),
-    [
+def test_rows_that_are_no_completions():
+    policy = tiny_models.policy(tiny_models.llama())
+    for action, problem in (
         ([3, -1, 4, 0], "-1 only after"),
         ([3, 0, 4, -1], "nothing after"),
         ([3, 4, -1, -1], "shorter than max_new_tokens"),
         ([3, 999, 0, -1], "token ids below"),
-    ],
-)
-def test_rows_that_are_no_completions(action, problem):
-    policy = tiny_models.policy(tiny_models.llama())
-    with pytest.raises(ValueError, match=f"actions.*{problem}"):
-        policy.log_prob(["cat"], [action])
+    ):
+        with pytest.raises(ValueError, match=f"actions.*{problem}"):
+            policy.log_prob(["cat"], [action])
 
 
 def test_texts_are_completions_if_the_tokenizer_preserves_them():
