@@ -463,8 +463,10 @@ class Controller(Run):
         taken = np.asarray(actions)
         where: Any = as_contexts(contexts, taken)
         present = self.round
-        if present is None:
-            raise ValueError("record needs a round: begin one with `run.begin()`")
+        if present is None or present._unit.policy is not None:
+            raise ValueError(
+                "record needs a round of the safe policy: begin one with `run.begin()`"
+            )
         return present._record(where, taken, rng)
 
     def export_log(self, folder: str | Path, policy: Any) -> Path:

@@ -197,10 +197,6 @@ class Round:
 
     def _record(self, contexts: Any, actions: Any, rng: np.random.Generator) -> Actions:
         """Store what the safe policy did elsewhere."""
-        if self._unit.policy is not None:
-            raise ValueError(
-                "record needs a round of the safe policy: begin one with `run.begin()`"
-            )
         if (shortlist := self._policies.shortlist) is not None:
             contexts, actions = shortlist.join(contexts, actions, rng)
         stored = self._store(self._unit, self._scored_by_safe(contexts, actions), rng)
