@@ -183,10 +183,12 @@ def test_factors_are_those_of_the_definition_and_never_negative(loss, weight, li
     ) * (1 + 1e-9)
 
 
-def test_stakes_that_could_make_a_factor_negative_lose_everything():
+def test_stakes_that_could_make_a_factor_negative_lose_everything_and_so_does_the_worst_row():
     assert factors(0.0, 1.0, 1.0, level=0.1, stake=1.2, bound=1.0) == 0
     assert factors(0.0, 1.0, 1.0, level=-0.01, stake=0.1, bound=1.0) == 0
     assert factors(0.0, 2.0, 5.0, level=0.1, stake=np.inf, bound=1.0) == 0
+    limit = 10.0 ** np.arange(1, 10)  # the weights of rows are rounded
+    assert (factors(1.0, limit * (1 - 1e-12), limit, level=0.1, stake=0.9, bound=1.0) == 0).all()
 
 
 @given(st.integers(1, 10**6), st.floats(0.01, 0.9), st.floats(0.5, 5))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 SHARPNESS = 0.4  # the stake grows with this power of the number of losses that are tolerated
 TINY = 1e-150  # stands for 0 in a divisor
+ROUNDING = 1e-9  # a smaller factor is 0: one that should be must not be rounded to a bit more
 SMALLEST_SHARE = 0.05
 """Smaller shares become 0, which is always valid and costs less than a hundredth of the gain: no
 draw goes further than at least one draw in twenty would."""
@@ -90,7 +91,7 @@ def factors(
     found += slope - margin
     found *= stake
     found += 1.0
-    np.maximum(found, 0.0, out=found)
+    found *= found > ROUNDING
     return found if allowed.all() else np.where(allowed, found, 0.0)
 
 
