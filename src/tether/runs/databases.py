@@ -111,13 +111,10 @@ class Database:
             connection.execute(
                 sql.text(
                     "SELECT set_config('lock_timeout', :limit, true), "
-                    "set_config('idle_in_transaction_session_timeout', :limit, true)"
+                    "set_config('idle_in_transaction_session_timeout', :limit, true), "
+                    "pg_advisory_xact_lock(:key, hashtext(current_schema()))"
                 ),
-                {"limit": limit},
-            )
-            connection.execute(
-                sql.text("SELECT pg_advisory_xact_lock(:key, hashtext(current_schema()))"),
-                {"key": _LOCK},
+                {"limit": limit, "key": _LOCK},
             )
             yield
 

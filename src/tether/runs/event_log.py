@@ -280,7 +280,9 @@ _Outcome = tuple[Any, BaseException | None, list[Event]]
 
 
 @dataclass
-class _Job:
+class Job:
+    """A call that waits for the writer, under the mark of its events."""
+
     work: Callable[[Transaction], Any]
     mark: bytes = field(default_factory=lambda: secrets.token_bytes(8))
     future: Future[Any] = field(default_factory=Future)
@@ -309,7 +311,7 @@ class EventLog:
         self.tampered: TamperedError | None = None
         self.is_available = True
         self._connection: sql.Connection | None = None
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[Job] = deque()
         self._turn = threading.Condition()
         self._closed, self._busy_since = False, 0.0
         self._unknown: set[bytes] = set()  # marks of commits of which nobody knows the outcome
@@ -331,11 +333,26 @@ class EventLog:
 
     def submit(self, work: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         """Run a job in the next transaction; what it returned, once that is committed."""
+        job, limit = self.put(work), self.deadline if seconds is None else seconds
+        try:
+            result: Result = job.future.result(limit)
+            return result
+        except TimeoutError:
+            if not self.give_up(job):
+                found: Result = job.future.result()
+                return found
+        raise StoreError(
+            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
+            f"stored; repeat the call when the store is available again"
+        )
+
+    def put(self, work: Callable[[Transaction], Any]) -> Job:
+        """Let a job wait for the next transaction, and return at once."""
         if os.getpid() != self._process:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
-        job, limit = _Job(work), self.deadline if seconds is None else seconds
+        job = Job(work)
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
@@ -343,13 +360,23 @@ class EventLog:
                 raise self.tampered
             self._waiting.append(job)
             self._turn.notify()
-        try:
-            result: Result = job.future.result(limit)
-            return result
-        except TimeoutError:
-            self._give_up(job, limit)
-            found: Result = job.future.result()
-            return found
+        return job
+
+    def give_up(self, job: Job | None = None) -> bool:
+        """Wait no longer: whether a job is not done, and so leaves nothing in the store.
+
+        What the writer has waited for longer than the deadline ends, also without a job.
+        """
+        with self._turn:
+            if job is not None:
+                if job.future.done():
+                    return False
+                job.gone = True
+            is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
+            if is_stuck and self._connection is not None:
+                self.database.interrupt(self._connection)
+            self._turn.notify()
+            return True
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:
         """Read a snapshot; beside the writer where the database allows it."""
@@ -441,7 +468,7 @@ class EventLog:
             elif not sql.inspect(connection).has_table(events.name):
                 raise StoreError(f"{database.name} does not hold a tether run")
 
-    def take(self) -> list[_Job]:
+    def take(self) -> list[Job]:
         """Wait for jobs; empty when there will be no more, or to let a forgotten log go."""
         with self._turn:
             if not self._waiting and not self._closed:
@@ -451,7 +478,7 @@ class EventLog:
             ]
             return [job for job in batch if not job.gone]
 
-    def run(self, batch: list[_Job]) -> None:
+    def run(self, batch: list[Job]) -> None:
         """Commit a batch, and tell every caller what came of it."""
         self._busy_since = time.monotonic()
         outcomes = self._commit(batch)
@@ -486,7 +513,7 @@ class EventLog:
                 self._connection.close()
             self._connection = None
 
-    def _commit(self, batch: list[_Job]) -> list[_Outcome]:
+    def _commit(self, batch: list[Job]) -> list[_Outcome]:
         until = time.monotonic() + self.deadline
         while True:
             try:
@@ -512,7 +539,7 @@ class EventLog:
                     error = StoreError(f"could not write {self.database.name}: {error}")
                 return [(None, error, [])] * len(batch)
 
-    def _try(self, batch: list[_Job]) -> list[_Outcome]:
+    def _try(self, batch: list[Job]) -> list[_Outcome]:
         if self._connection is None:
             self._connection = self.database.engine.connect()
         waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []
@@ -559,20 +586,6 @@ class EventLog:
         _, error, _ = self._do(transaction, job, waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
-
-    def _give_up(self, job: _Job, limit: float) -> None:
-        with self._turn:
-            if job.future.done():
-                return
-            job.gone = True
-            is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
-            if is_stuck and self._connection is not None:
-                self.database.interrupt(self._connection)
-            self._turn.notify()
-        raise StoreError(
-            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
-            f"stored; repeat the call when the store is available again"
-        )
 
 
 def state_digest(content: bytes) -> bytes:
