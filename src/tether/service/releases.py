@@ -31,7 +31,6 @@ from tether.runs.release import SYSTEMS
 from tether.runs.state import LOSS, MICROSECONDS, State
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.batcher import Batcher
-from tether.service.metrics import ServiceMetrics
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
 from tether.service.settings import Limits
 from tether.service.status import Status
@@ -137,6 +136,10 @@ class PatientRelease(Release):
         self._reported, self._patience = reported, int(patience * MICROSECONDS)
         super().__init__(store, **options)
 
+    def batcher(self, call: Callable[[Transaction, list[Any]], Sequence[Any]]) -> Batcher:
+        """What lets many requests share a transaction."""
+        return Batcher(self._log, call)
+
     def begin_if_due(self, t: Transaction) -> None:
         """Begin the next step, if the present one is over and none of its answers is under way."""
         last, state = t.state.last, t.state
@@ -168,11 +171,11 @@ class ServedRelease(Served):
     unit, fallback = "step", "old system"
 
     def __init__(
-        self, name: str, title: str, release: Release, limits: Limits, metrics: ServiceMetrics
+        self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
     ) -> None:
-        super().__init__(name, title, release, limits.store_deadline, metrics)
+        super().__init__(name, title, release, limits.store_deadline, *metrics)
         self.release, self._answer_within = release, limits.answer_within
-        self._batcher = Batcher(self._call, "tether-release")
+        self._batcher = release.batcher(self._in_turns)
 
     async def decide(self, keys: list[bytes]) -> list[Decided] | None:
         """The system of each key; None if the old one answers without the store."""
@@ -228,11 +231,8 @@ class ServedRelease(Served):
             return {}
         return {name: each.tolerated for name, each in state.given.limits.items()}
 
-    def _call(self, items: list[tuple[Turn, Any]], seconds: float) -> Sequence[Any]:
-        """What comes of items, all of them in one transaction."""
-        return self.release.submit(lambda t: self._in_turns(t, items), seconds)
-
     def _in_turns(self, t: Transaction, items: list[tuple[Turn, Any]]) -> Sequence[Any]:
+        """What comes of items, all of them in one transaction."""
         results: list[Any] = [None] * len(items)
         for turn in (Turn.OBSERVE, Turn.OTHER):
             for place, (its, job) in enumerate(items):
