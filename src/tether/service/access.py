@@ -105,8 +105,7 @@ class Access:
                     self._problem = str(error)
                     log.error("the API keys stay as they were: %s", error)
             if before != self._keys:
-                names = {"keys": sorted(key.name for key in self._keys.values())}
-                log.info("the API keys have changed", extra={"fields": names})
+                log.info("the API keys are now %s", [key.name for key in self._keys.values()])
         return self._keys.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
 
     def _refuse(self, client: str) -> ApiError:

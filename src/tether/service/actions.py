@@ -253,7 +253,7 @@ class ServedRun(Served):
         gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
         with refusals():
             new = await asyncio.to_thread(run.observe, rows, columns, gained)
-        self.metrics.outcomes(self.title, new)
+        self.metrics.count("outcomes", self.title, by=new)
         return {"new": new}
 
     @endpoint("POST", "/v1/begin", "operate", status=202)

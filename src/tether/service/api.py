@@ -169,11 +169,12 @@ class Handler:
             if isinstance(error, ApiError):
                 refused, message = error.status, error.message
             else:
-                log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
+                log.exception("a request to %s failed", endpoint.path)
             if status:  # the answer has begun: the connection can only be closed
                 raise
             await error_response(refused, message)(scope, receive, answer)
-        self._metrics.request(endpoint.path, status, time.perf_counter() - begun)
+        self._metrics.count("http_requests", endpoint.path, str(status))
+        self._metrics.time("http_request_seconds", time.perf_counter() - begun, endpoint.path)
 
 
 async def read_body(request: Request, most: int) -> bytes:

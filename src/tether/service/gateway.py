@@ -153,8 +153,7 @@ class GatewayRelease(ServedRelease):
             keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
             options: dict[str, Any] = {"keep_first": True, "within": REPORT_SECONDS}
             try:
-                found = await self.observe(keys, systems, losses, **options)
-                self.metrics.outcomes(self.title, *found)
+                await self.observe(keys, systems, losses, **options)
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
@@ -207,7 +206,8 @@ class Unit(Response):
         async with aclosing(answer):
             self.waited = time.perf_counter() - self._begun
             title, metrics = self._gateway.title, self._gateway.metrics
-            metrics.first_byte(title, self.system, self.served, self.waited)
+            metrics.count("gateway_answers", title, self.system, self.served)
+            metrics.time("gateway_first_byte_seconds", self.waited, title, self.system)
             headers = [*answer.headers, *self._own_headers()]
             if answer.rest is None:
                 headers.append((b"content-length", b"%d" % len(answer.content)))

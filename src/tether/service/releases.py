@@ -14,6 +14,7 @@ not answer nobody knows, and the status is 503.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -185,7 +186,9 @@ class ServedRelease(Served):
         except StoreError as error:
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
-        self.metrics.decisions(self.title, found, len(keys))
+            self.metrics.count("decisions", self.title, "old", "false", by=len(keys))
+        for system, count in Counter(each.system for each in found or ()).items():
+            self.metrics.count("decisions", self.title, system, "true", by=count)
         self.takes_rows = found is not None
         if self.takes_rows and not was:
             log.info("decisions are stored again")
@@ -210,8 +213,10 @@ class ServedRelease(Served):
 
         with refusals():
             within = self.deadline if within is None else within
-            found: tuple[int, int] = await self._batcher.ask((Turn.OBSERVE, job), within)
-            return found
+            new, without_row = await self._batcher.ask((Turn.OBSERVE, job), within)
+        self.metrics.count("outcomes", self.title, by=new)
+        self.metrics.count("outcomes_without_row", self.title, by=without_row)
+        return new, without_row
 
     async def close(self) -> None:
         """Store what waits, and close the store."""
@@ -281,7 +286,6 @@ class ServedRelease(Served):
         keys, systems = [key for key, _ in rows], [system for _, system in rows]
         keep = {"keep_first": body.keep_first}
         found = OutcomeResult(*await self.observe(keys, systems, columns, **keep))
-        self.metrics.outcomes(self.title, found.new, found.without_row)
         return found
 
     @endpoint("GET", "/v1/gate", "read", query=GateQuery)
