@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import unquote
 
+import httpx2
 import numpy as np
 import openai
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, until
 from tether.runs import Run
 from tether.service import add_key
+from tether.service import upstreams as service_upstreams
 from tether.service.application import make_application
 from tether.service.releases import PatientRelease
 
@@ -170,6 +172,18 @@ def test_the_row_is_of_the_system_that_was_decided(
                 break
         assert served(found) == expected
     assert losses(tmp_path)["new"] == (1, failed)
+
+
+def test_an_upstream_that_has_failed_is_asked_again(tmp_path, upstreams, monkeypatch):
+    """And its refusals keep no connection."""
+    monkeypatch.setattr(service_upstreams, "LIMITS", httpx2.Limits(max_connections=2))
+    _, new = upstreams
+    with gateway(tmp_path, upstreams,) as http:
+        (key,) = keys_of(http, "new")
+        new.respond = new.status(500)
+        assert {served(chat(http, key)) for _ in range(4)} == {(200, "new", "old")}
+        new.respond = new.answer
+        assert served(chat(http, key)) == (200, "new", "new")
 
 
 class Trial:
