@@ -34,12 +34,6 @@ class Evaluation(Struct):
     metadata: dict[str, bool]
 
 
-class Evaluations(Struct):
-    """All flags of OFREP."""
-
-    flags: list[Evaluation]
-
-
 class EvaluationContext(Struct, frozen=True):
     """For whom a flag is evaluated (OFREP)."""
 
@@ -70,13 +64,15 @@ class OfrepApi:
         return await self._evaluation(name, key)
 
     @endpoint("POST", OFREP_PATH, "decide")
-    async def evaluate_all(self, request: Request, body: bytes) -> Evaluations | Response:
+    async def evaluate_all(
+        self, request: Request, body: bytes
+    ) -> dict[str, list[Evaluation]] | Response:
         """Evaluate all flags (OFREP)."""
         key = targeting_key(body)
         if isinstance(key, Response):
             return key
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
-        content = encode(Evaluations(list(found)))
+        content = encode({"flags": found})
         tag = f'"{sha256(content).hexdigest()[:32]}"'
         is_known = request.headers.get("if-none-match", "").removeprefix("W/") == tag
         headers = {"ETag": tag, "Content-Type": JSON_TYPE}

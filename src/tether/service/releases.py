@@ -65,12 +65,6 @@ class Decision(Struct):
     stored: bool
 
 
-class Decisions(Struct):
-    """Decisions in the order of the keys."""
-
-    decisions: list[Decision]
-
-
 class Outcome(Struct, forbid_unknown_fields=True):
     """What a key cost under the system that answered it, by guardrail."""
 
@@ -90,13 +84,6 @@ class ManyOutcomes(Struct, forbid_unknown_fields=True):
 
     outcomes: Annotated[list[Outcome], Meta(max_length=MOST_ITEMS)]
     keep_first: bool = False
-
-
-class OutcomeResult(Struct):
-    """How many losses are new, and how many outcomes the system has no row of in the store."""
-
-    new: int
-    without_row: int
 
 
 class GateQuery(Struct, forbid_unknown_fields=True):
@@ -262,7 +249,7 @@ class ServedRelease(Served):
     @endpoint("POST", "/v1/decisions", "decide")
     async def post_decisions(
         self, request: Request, body: OneKey | ManyKeys
-    ) -> Decision | Decisions:
+    ) -> Decision | dict[str, list[Decision]]:
         """Which system answers a key, or each of many."""
         given = [body.key] if isinstance(body, OneKey) else body.keys
         keys = [read_key(each) for each in given]
@@ -270,23 +257,23 @@ class ServedRelease(Served):
         systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
         pairs = zip(given, systems, strict=True)
         made = [Decision(key, system, found is not None) for key, system in pairs]
-        return made[0] if isinstance(body, OneKey) else Decisions(made)
+        return made[0] if isinstance(body, OneKey) else {"decisions": made}
 
     @endpoint("POST", "/v1/outcomes", "report")
     async def post_outcomes(
         self, request: Request, body: OneOutcome | ManyOutcomes
-    ) -> OutcomeResult:
+    ) -> dict[str, int]:
         """Store the losses of a key, or of each of many: all of them or nothing."""
         given: Sequence[Outcome] = [body] if isinstance(body, OneOutcome) else body.outcomes
         if not given:
-            return OutcomeResult(0, 0)
+            return {"new": 0, "without_row": 0}
         named = (((read_key(each.key), each.system), each.losses) for each in given)
         limits = self.run.settings.limits
         rows, columns = loss_columns(named, limits, body.keep_first)
         keys, systems = [key for key, _ in rows], [system for _, system in rows]
         keep = {"keep_first": body.keep_first}
-        found = OutcomeResult(*await self.observe(keys, systems, columns, **keep))
-        return found
+        new, without_row = await self.observe(keys, systems, columns, **keep)
+        return {"new": new, "without_row": without_row}
 
     @endpoint("GET", "/v1/gate", "read", query=GateQuery)
     async def read_gate(self, request: Request, body: None) -> GateAnswer:
