@@ -81,7 +81,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         status = error.status_code if isinstance(error, HTTPException) else 500
         service.metrics.count("http_requests", "other", str(status))
         words = {404: "there is no such path", 405: "another method is needed here"}
-        return error_response(status, words.get(status, str(error)))
+        return error_response(ApiError(status, words.get(status, str(error))))
 
     origins = Middleware(
         CORSMiddleware,
@@ -175,11 +175,7 @@ class Service:
         given = name, title_of(name, table), release, limits, self.metrics
         if table.gateway is None:
             return ServedRelease(*given)
-        try:
-            return GatewayRelease(*given, gateway=table.gateway)
-        except BaseException:
-            release.close()
-            raise
+        return GatewayRelease(*given, gateway=table.gateway)
 
     # ---- endpoints ------------------------------------------------------------------------------
 

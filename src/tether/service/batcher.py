@@ -15,8 +15,6 @@ from tether.service.api import ApiError
 
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
-MOST_WAITING = 20_000
-"""How many items may wait."""
 LAST_SECONDS = 5.0
 """How long the end of a service waits for answers."""
 
@@ -59,8 +57,6 @@ class Batcher:
         """The answer to one item; a `StoreError` if there was none in time."""
         if self._is_closing:
             raise ApiError(503, "the service is shutting down")
-        if len(self._asked) >= MOST_WAITING:
-            raise ApiError(503, "too many requests wait: repeat this one")
         loop = asyncio.get_running_loop()
         silence = StoreError(f"the store did not answer within {within:g} s")
         waiting = _Waiting(item, loop.create_future(), silence)

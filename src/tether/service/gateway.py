@@ -67,13 +67,6 @@ class GatewayRelease(ServedRelease):
 
     def __init__(self, *given: Any, gateway: ReleaseGateway) -> None:
         super().__init__(*given)
-        known = self.run.settings.limits
-        for name, option in gateway.reported.items():
-            if name not in known or known[name].bound < 1:
-                raise ValueError(
-                    f"gateway.{option}_guardrail must be a guardrail of the release with a bound "
-                    f"of at least 1, one of {list(known)}, got {name!r}"
-                )
         self.settings = gateway
         self.upstreams = {name: UpstreamClient(getattr(gateway, name)) for name in ("old", "new")}
         self._under_way = 0

@@ -123,6 +123,13 @@ class PatientRelease(Release):
     ) -> None:
         self._reported, self._patience = reported, int(patience * MICROSECONDS)
         super().__init__(store, **options)
+        known = {name for name, each in self.settings.limits.items() if each.bound >= 1}
+        if not known.issuperset(reported):
+            self.close()
+            raise ValueError(
+                f"what the gateway reports must be guardrails with a bound of at least 1, some of "
+                f"{sorted(known)}, got {list(reported)} as failure_guardrail and latency_guardrail"
+            )
 
     def batcher(self, call: Callable[[Transaction, list[Any]], Sequence[Any]]) -> Batcher:
         """What lets many requests share a transaction."""
