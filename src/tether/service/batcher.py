@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -14,25 +14,17 @@ from tether.runs.event_log import EventLog, Job, Transaction
 from tether.service.api import ApiError
 
 PAUSE_SECONDS = 0.02
-"""How long a store that has refused a call is left alone."""
+"""How long a store that has refused a transaction is left alone."""
 LAST_SECONDS = 5.0
 """How long the end of a service waits for answers."""
 
 
 @dataclass(eq=False)
-class _Batch:
-    """What one transaction answers."""
-
-    waiting: list[_Waiting] = field(default_factory=list)
-    job: Job | None = None
-
-
-@dataclass(eq=False)
-class _Waiting:
+class _Asked:
     item: Any
     answer: asyncio.Future[Any]
-    error: Exception  # what it is told if it gives up
-    batch: _Batch | None = None  # None while a store that has refused it is left alone
+    error: Exception
+    """What it is told if there is no answer in time."""
 
 
 class Batcher:
@@ -48,9 +40,10 @@ class Batcher:
     def __init__(
         self, log: EventLog, call: Callable[[Transaction, list[Any]], Sequence[Any]]
     ) -> None:
-        self._log, self._call = log, call
-        self._lock, self._next = Lock(), _Batch()
-        self._asked = set[_Waiting]()
+        self._log, self._call, self._lock = log, call, Lock()
+        self._waiting: list[_Asked] = []
+        self._taken: list[_Asked] = []  # by the transaction of the job
+        self._job: Job | None = None
         self._is_closing = False
 
     async def ask(self, item: Any, within: float) -> Any:
@@ -59,82 +52,84 @@ class Batcher:
             raise ApiError(503, "the service is shutting down")
         loop = asyncio.get_running_loop()
         silence = StoreError(f"the store did not answer within {within:g} s")
-        waiting = _Waiting(item, loop.create_future(), silence)
-        timer = loop.call_later(within, self._give_up, waiting)
-        self._asked.add(waiting)
+        asked = _Asked(item, loop.create_future(), silence)
+        with self._lock:
+            self._waiting.append(asked)
+        loop.call_soon(self._go_on)  # after what has arrived already
+        timer = loop.call_later(within, self._give_up, asked)
         try:
-            self._put(waiting)
-            return await waiting.answer
+            return await asked.answer
         finally:
             timer.cancel()
-            self._asked.discard(waiting)
 
     async def close(self) -> None:
         """Let what waits end within a time, and refuse the rest."""
         self._is_closing, loop = True, asyncio.get_running_loop()
-        for each in self._asked:
-            loop.call_later(LAST_SECONDS, self._give_up, each)
-        while self._asked:
+        until = loop.time() + LAST_SECONDS
+        while left := [each for each in self._taken + self._waiting if not each.answer.done()]:
             await asyncio.sleep(0.005)
+            if loop.time() > until:
+                self._give_up(left[0])
 
-    def _put(self, waiting: _Waiting) -> None:
-        """Let an item wait for the next transaction; the first one asks the writer for it."""
-        if waiting.answer.done():  # its client has gone
+    def _go_on(self) -> None:
+        """Begin the next transaction, if none is under way."""
+        if self._job is not None or not self._waiting:
             return
-        with self._lock:
-            batch = waiting.batch = self._next
-            batch.waiting.append(waiting)
-        if batch.job is None:
-            loop = asyncio.get_running_loop()
-            try:
-                batch.job = self._log.put(partial(self._work, batch))
-            except StoreError as error:  # it is closed, or not as it was written
-                batch.waiting.clear()
-                waiting.answer.set_exception(error)
-                return
-            batch.job.future.add_done_callback(
-                lambda done: loop.call_soon_threadsafe(self._answer, batch, done)
-            )
+        self._taken, loop = [], asyncio.get_running_loop()
+        try:
+            self._job = self._log.put(partial(self._work, self._taken))
+        except StoreError as error:  # it is closed, or not as it was written
+            refused, self._waiting = self._waiting, []
+            for each in refused:
+                if not each.answer.done():
+                    each.answer.set_exception(error)
+            return
+        self._job.future.add_done_callback(
+            lambda done: loop.call_soon_threadsafe(self._answer, done.exception(), done)
+        )
 
-    def _work(self, batch: _Batch, t: Transaction) -> Sequence[Any]:
+    def _work(self, taken: list[_Asked], t: Transaction) -> Sequence[Any]:
         """Call for what waits by now, in the writer's thread; again if the database says so."""
         with self._lock:
-            if self._next is batch:
-                self._next = _Batch()
-        batch.waiting = [each for each in batch.waiting if not each.answer.done()]
-        return self._call(t, [each.item for each in batch.waiting])
+            if taken is self._taken:  # it was not given up
+                taken += [each for each in self._waiting if not each.answer.done()]
+                self._waiting = []
+        return self._call(t, [each.item for each in taken])
 
-    def _answer(self, batch: _Batch, done: Any) -> None:
-        """Answer what can be answered, and try the rest again."""
-        with self._lock:
-            if self._next is batch:  # the store has failed before it began
-                self._next = _Batch()
-        error = done.exception()
-        results = done.result() if error is None else [error] * len(batch.waiting)
-        for waiting, result in zip(batch.waiting, results, strict=True):
-            if waiting.answer.done():
-                continue
-            if isinstance(result, StoreError) and not isinstance(result, TamperedError):
-                waiting.error, waiting.batch = result, None
-                asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._put, waiting)
-            elif isinstance(result, BaseException):
-                waiting.answer.set_exception(result)
-            else:
-                waiting.answer.set_result(result)
-
-    def _give_up(self, waiting: _Waiting) -> None:
-        """Its time is over: it leaves what has not begun, or gives up the transaction."""
-        batch, others = waiting.batch, list[_Waiting]()
-        if waiting.answer.done():
+    def _answer(self, error: BaseException | None, done: Any) -> None:
+        """Answer what the transaction has done; what the store has not taken waits on."""
+        taken, self._taken, self._job = self._taken, [], None
+        loop = asyncio.get_running_loop()
+        if isinstance(error, StoreError) and not isinstance(error, TamperedError):
+            self._waiting = taken + self._waiting
+            for each in self._waiting:
+                each.error = error
+            loop.call_later(PAUSE_SECONDS, self._go_on)
             return
-        if batch is not None:
+        self._go_on()
+        for each, result in zip(
+            taken, [error] * len(taken) if error else done.result(), strict=True
+        ):
+            if each.answer.done():
+                continue
+            if isinstance(result, BaseException):
+                each.answer.set_exception(result)
+            else:
+                each.answer.set_result(result)
+
+    def _give_up(self, asked: _Asked) -> None:
+        """Its time is over: it leaves what waits, or gives up the transaction."""
+        if asked.answer.done():
+            return
+        with self._lock:
+            is_taken = asked in self._taken
+            if not is_taken:
+                self._waiting.remove(asked)
+        if not self._log.give_up(self._job if is_taken else None):
+            return  # its answer is on its way
+        asked.answer.set_exception(asked.error)
+        if is_taken:
             with self._lock:
-                if has_begun := batch is not self._next:
-                    others = [each for each in batch.waiting if each is not waiting]
-                else:
-                    batch.waiting.remove(waiting)
-            if not self._log.give_up(batch.job if has_begun else None):
-                return  # its answer is on its way
-        waiting.answer.set_exception(waiting.error)
-        for each in others:
-            self._put(each)
+                self._waiting = [each for each in self._taken if each is not asked] + self._waiting
+                self._taken, self._job = [], None
+            self._go_on()

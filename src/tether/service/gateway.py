@@ -27,7 +27,6 @@ from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -139,14 +138,13 @@ class GatewayRelease(ServedRelease):
             await asyncio.sleep(REPORT_EVERY)
             told, self._reports = self._reports, []
             self.metrics.put("reports_waiting", len(told), self.title)
-            losses = {
-                name: np.array([values[what] for _, values in told])
-                for name, what in self.settings.reported.items()
-            }
-            keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
-            options: dict[str, Any] = {"keep_first": True, "within": REPORT_SECONDS}
+            named = self.settings.reported.items()
+            outcomes = [
+                ((unit.key, unit.system), {name: losses[what] for name, what in named})
+                for unit, losses in told
+            ]
             try:
-                await self.observe(keys, systems, losses, **options)
+                await self.observe(outcomes, keep_first=True, within=REPORT_SECONDS)
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)

@@ -23,7 +23,6 @@ import numpy as np
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
-from tether._core.arrays import Floats
 from tether.runs import Release
 from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError
@@ -190,27 +189,26 @@ class ServedRelease(Served):
 
     async def observe(
         self,
-        keys: list[bytes],
-        systems: Sequence[str],
-        losses: Mapping[str, Floats],
+        outcomes: Iterable[tuple[tuple[bytes, str], Mapping[str, float]]],
         *,
         keep_first: bool,
         within: float | None = None,
-    ) -> tuple[int, int]:
-        """Store losses: how many are new, and how many outcomes have no row, which is no error."""
-        arms = np.array([SYSTEMS.index(system) for system in systems])
-        columns = {LOSS + name: np.asarray(values) for name, values in losses.items()}
-        keep = {"keep_first": keep_first, "skip_unknown": True}
+    ) -> dict[str, int]:
+        """Store losses of keys by system: how many are new, and how many outcomes have no row."""
+        rows, losses = loss_columns(outcomes, self.run.settings.limits, keep_first)
+        keys, arms = [key for key, _ in rows], [SYSTEMS.index(system) for _, system in rows]
+        columns = {LOSS + name: values for name, values in losses.items()}
 
         def job(t: Transaction) -> tuple[int, int]:
-            return self.release.observe_in(t, keys, arms, columns, **keep)
+            keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
+            return self.release.observe_in(t, keys, np.array(arms), columns, **keep)
 
         with refusals():
             within = self.deadline if within is None else within
             new, without_row = await self._batcher.ask((Turn.OBSERVE, job), within)
         self.metrics.count("outcomes", self.title, by=new)
         self.metrics.count("outcomes_without_row", self.title, by=without_row)
-        return new, without_row
+        return {"new": new, "without_row": without_row}
 
     async def close(self) -> None:
         """Store what waits, and close the store."""
@@ -275,12 +273,7 @@ class ServedRelease(Served):
         if not given:
             return {"new": 0, "without_row": 0}
         named = (((read_key(each.key), each.system), each.losses) for each in given)
-        limits = self.run.settings.limits
-        rows, columns = loss_columns(named, limits, body.keep_first)
-        keys, systems = [key for key, _ in rows], [system for _, system in rows]
-        keep = {"keep_first": body.keep_first}
-        new, without_row = await self.observe(keys, systems, columns, **keep)
-        return {"new": new, "without_row": without_row}
+        return await self.observe(named, keep_first=body.keep_first)
 
     @endpoint("GET", "/v1/gate", "read", query=GateQuery)
     async def read_gate(self, request: Request, body: None) -> GateAnswer:
