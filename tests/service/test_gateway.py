@@ -14,7 +14,6 @@ import pytest
 from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, until
 from tether.runs import Run
 from tether.service import add_key
-from tether.service import upstreams as service_upstreams
 from tether.service.application import make_application
 from tether.service.releases import PatientRelease
 
@@ -174,11 +173,10 @@ def test_the_row_is_of_the_system_that_was_decided(
     assert losses(tmp_path)["new"] == (1, failed)
 
 
-def test_an_upstream_that_has_failed_is_asked_again(tmp_path, upstreams, monkeypatch):
-    """And its refusals keep no connection."""
-    monkeypatch.setattr(service_upstreams, "LIMITS", httpx2.Limits(max_connections=2))
+def test_the_refusals_of_an_upstream_keep_no_connection(tmp_path, upstreams, monkeypatch):
+    monkeypatch.setattr("tether.service.upstreams.LIMITS", httpx2.Limits(max_connections=2))
     _, new = upstreams
-    with gateway(tmp_path, upstreams,) as http:
+    with gateway(tmp_path, upstreams) as http:
         (key,) = keys_of(http, "new")
         new.respond = new.status(500)
         assert {served(chat(http, key)) for _ in range(4)} == {(200, "new", "old")}

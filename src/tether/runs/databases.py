@@ -107,14 +107,13 @@ class Database:
                 connection.exec_driver_sql("COMMIT")
             return
         with connection.begin():
-            limit = f"{max(1, int(1000 * self.deadline))}ms"
             connection.execute(
                 sql.text(
                     "SELECT set_config('lock_timeout', :limit, true), "
                     "set_config('idle_in_transaction_session_timeout', :limit, true), "
                     "pg_advisory_xact_lock(:key, hashtext(current_schema()))"
                 ),
-                {"limit": limit, "key": _LOCK},
+                {"limit": f"{max(1, int(1000 * self.deadline))}ms", "key": _LOCK},
             )
             yield
 

@@ -280,9 +280,7 @@ _Outcome = tuple[Any, BaseException | None, list[Event]]
 
 
 @dataclass
-class Job:
-    """A call that waits for the writer, under the mark of its events."""
-
+class _Job:
     work: Callable[[Transaction], Any]
     mark: bytes = field(default_factory=lambda: secrets.token_bytes(8))
     future: Future[Any] = field(default_factory=Future)
@@ -311,7 +309,7 @@ class EventLog:
         self.tampered: TamperedError | None = None
         self.is_available = True
         self._connection: sql.Connection | None = None
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[_Job] = deque()
         self._turn = threading.Condition()
         self._closed, self._busy_since = False, 0.0
         self._unknown: set[bytes] = set()  # marks of commits of which nobody knows the outcome
@@ -335,24 +333,21 @@ class EventLog:
         """Run a job in the next transaction; what it returned, once that is committed."""
         job, limit = self.put(work), self.deadline if seconds is None else seconds
         try:
-            result: Result = job.future.result(limit)
-            return result
+            job.future.result(limit)
         except TimeoutError:
-            if not self.give_up(job):
-                found: Result = job.future.result()
-                return found
-        raise StoreError(
-            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
-            f"stored; repeat the call when the store is available again"
-        )
+            if self.give_up(job):
+                told = f"did not answer within the deadline of {limit:g} s. Nothing was stored; "
+                told += "repeat the call when the store is available again"
+                raise StoreError(f"{self.database.name} {told}") from None
+        result: Result = job.future.result()
+        return result
 
-    def put(self, work: Callable[[Transaction], Any]) -> Job:
+    def put(self, work: Callable[[Transaction], Any]) -> _Job:
         """Let a job wait for the next transaction, and return at once."""
         if os.getpid() != self._process:
-            raise StoreError(
-                f"{self.database.name} was opened before this process was forked: open it again"
-            )
-        job = Job(work)
+            told = "was opened before this process was forked: open it again"
+            raise StoreError(f"{self.database.name} {told}")
+        job = _Job(work)
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
@@ -362,15 +357,12 @@ class EventLog:
             self._turn.notify()
         return job
 
-    def give_up(self, job: Job | None = None) -> bool:
-        """Wait no longer: whether a job is not done, and so leaves nothing in the store.
-
-        What the writer has waited for longer than the deadline ends, also without a job.
-        """
+    def give_up(self, job: _Job | None = None) -> bool:
+        """Wait no longer, also for a stuck writer: whether a job is not done, and leaves no row."""
         with self._turn:
+            if job is not None and job.future.done():
+                return False
             if job is not None:
-                if job.future.done():
-                    return False
                 job.gone = True
             is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
             if is_stuck and self._connection is not None:
@@ -468,17 +460,16 @@ class EventLog:
             elif not sql.inspect(connection).has_table(events.name):
                 raise StoreError(f"{database.name} does not hold a tether run")
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[_Job]:
         """Wait for jobs; empty when there will be no more, or to let a forgotten log go."""
         with self._turn:
             if not self._waiting and not self._closed:
                 self._turn.wait(PROBE_SECONDS)
-            batch = [
-                self._waiting.popleft() for _ in range(min(len(self._waiting), JOBS_PER_COMMIT))
-            ]
+            count = min(len(self._waiting), JOBS_PER_COMMIT)
+            batch = [self._waiting.popleft() for _ in range(count)]
             return [job for job in batch if not job.gone]
 
-    def run(self, batch: list[Job]) -> None:
+    def run(self, batch: list[_Job]) -> None:
         """Commit a batch, and tell every caller what came of it."""
         self._busy_since = time.monotonic()
         outcomes = self._commit(batch)
@@ -513,7 +504,7 @@ class EventLog:
                 self._connection.close()
             self._connection = None
 
-    def _commit(self, batch: list[Job]) -> list[_Outcome]:
+    def _commit(self, batch: list[_Job]) -> list[_Outcome]:
         until = time.monotonic() + self.deadline
         while True:
             try:
@@ -539,7 +530,7 @@ class EventLog:
                     error = StoreError(f"could not write {self.database.name}: {error}")
                 return [(None, error, [])] * len(batch)
 
-    def _try(self, batch: list[Job]) -> list[_Outcome]:
+    def _try(self, batch: list[_Job]) -> list[_Outcome]:
         if self._connection is None:
             self._connection = self.database.engine.connect()
         waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []

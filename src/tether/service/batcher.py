@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from tether.runs.errors import StoreError, TamperedError
-from tether.runs.event_log import EventLog, Job, Transaction
+from tether.runs.event_log import EventLog, Transaction
 from tether.service.api import ApiError
 
 PAUSE_SECONDS = 0.02
@@ -43,7 +43,7 @@ class Batcher:
         self._log, self._call, self._lock = log, call, Lock()
         self._waiting: list[_Asked] = []
         self._taken: list[_Asked] = []  # by the transaction of the job
-        self._job: Job | None = None
+        self._job: Any = None
         self._is_closing = False
 
     async def ask(self, item: Any, within: float) -> Any:
