@@ -218,14 +218,14 @@ class Soak:
         while time.monotonic() < end:
             if pids := worker_pids(self.process.pid):
                 status = Path(f"/proc/{pids[0]}/status").read_text()
-                kib = int(status.partition("VmRSS:")[2].split()[0])
-                samples.append((time.monotonic(), kib))
+                samples.append((time.monotonic(), int(status.partition("VmRSS:")[2].split()[0])))
             await asyncio.sleep(1.0)
 
     def close(self) -> None:
         """End everything that was started."""
         for process in (self.process, self.old.process, self.new.process):
             process.kill()
+            process.wait(30)
         if self.server is not None:
             self.server.close()
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import unquote
 
+import httpx2
 import numpy as np
 import openai
 import pytest
@@ -170,6 +171,17 @@ def test_the_row_is_of_the_system_that_was_decided(
                 break
         assert served(found) == expected
     assert losses(tmp_path)["new"] == (1, failed)
+
+
+def test_the_refusals_of_an_upstream_keep_no_connection(tmp_path, upstreams, monkeypatch):
+    monkeypatch.setattr("tether.service.upstreams.LIMITS", httpx2.Limits(max_connections=2))
+    _, new = upstreams
+    with gateway(tmp_path, upstreams) as http:
+        (key,) = keys_of(http, "new")
+        new.respond = new.status(500)
+        assert {served(chat(http, key)) for _ in range(4)} == {(200, "new", "old")}
+        new.respond = new.answer
+        assert served(chat(http, key)) == (200, "new", "new")
 
 
 class Trial:

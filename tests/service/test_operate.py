@@ -9,15 +9,7 @@ from threading import Event
 import pytest
 import yaml
 
-from tests.service.running import (
-    Receiver,
-    bearer,
-    keys_of,
-    outcome,
-    running,
-    settings,
-    until,
-)
+from tests.service.running import Receiver, bearer, keys_of, outcome, running, settings, until
 from tether.runs import Run
 from tether.service import add_key, webhooks
 

@@ -41,6 +41,8 @@ def test_what_releases_are_made_with(tmp_path, monkeypatch):
         "old": {"a": 0.01, "b": 0.05},
         "step": timedelta(hours=12),
         "stop": None,
+        "growth": 3.0,
+        "sticky": True,
         "outcome_deadline": timedelta(days=7),
     }
 
@@ -60,7 +62,7 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         (RELEASE + '[access]\norigins = ["https://a/b"]\n', "`$.access.origins"),
         (RELEASE + "[flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
         (RELEASE + "[gateway]\n" + UPSTREAM, "missing required field `new`"),
-        (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "must begin with http"),
+        (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "`$.release.gateway.new.url`"),
         (RELEASE + "[[webhooks]]\n", "missing required field `url`"),
         (RELEASE + '[[webhooks]]\nurl = "${NOT_SET}"\n', "'NOT_SET' is not set"),
         ("[releases.v1]\n", "cannot be called 'v1'"),

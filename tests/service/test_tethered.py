@@ -9,6 +9,7 @@ import pytest
 from tests.llm.chat_server import ChatServer, asked
 from tests.scale import scaled
 from tests.service.running import LONG, running, settings, until
+from tests.service.test_gateway import official
 from tests.service.test_runs import begin
 from tether.llm import read_answer
 from tether.llm.chat import canonical_json
@@ -61,10 +62,6 @@ def collect(served, count, rng):
     said = [read_answer(each)["message"]["content"] for each in taken.actions]
     risks = [RISKS[question][each] for question, each in zip(questions, said, strict=True)]
     served.controller.observe(taken.ids, (rng.random(count) < risks).astype(float))
-
-
-def official(client):
-    return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
 
 
 def test_collect_begin_act_outcome_alarm(tmp_path):

@@ -95,10 +95,10 @@ class Database:
             else:
                 settings = "lock_timeout", "idle_in_transaction_session_timeout"
                 named = ", ".join(f"set_config('{each}', :limit, true)" for each in settings)
+                lock = "pg_advisory_xact_lock(:key, hashtext(current_schema()))"
                 limit = f"{max(1, int(1000 * self.deadline))}ms"
-                connection.execute(sql.text(f"SELECT {named}"), {"limit": limit})
-                lock = "SELECT pg_advisory_xact_lock(:key, hashtext(current_schema()))"
-                connection.execute(sql.text(lock), {"key": _LOCK})
+                asked = {"limit": limit, "key": _LOCK}
+                connection.execute(sql.text(f"SELECT {named}, {lock}"), asked)
             yield
 
     @contextmanager

@@ -9,19 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tether.service.access import add_key, remove_key
-    from tether.service.application import make_application
-    from tether.service.server import run_service
-    from tether.service.settings import ServiceSettings, read_service_settings
-
-__all__ = [
-    "ServiceSettings",
-    "add_key",
-    "make_application",
-    "read_service_settings",
-    "remove_key",
-    "run_service",
-]
+    from tether.service.access import add_key as add_key
+    from tether.service.access import remove_key as remove_key
+    from tether.service.application import make_application as make_application
+    from tether.service.server import run_service as run_service
+    from tether.service.settings import ServiceSettings as ServiceSettings
+    from tether.service.settings import read_service_settings as read_service_settings
 
 _MODULES = {
     "ServiceSettings": "settings",
@@ -31,6 +24,8 @@ _MODULES = {
     "remove_key": "access",
     "run_service": "server",
 }
+
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -67,7 +67,7 @@ class Access:
         self._minute, self._wrong = 0, Counter[str]()
         self._path: Path | None = None
         self._keys: dict[str, ApiKey] = {}
-        self._read_at, self._problem = time.monotonic(), ""
+        self._read_at = time.monotonic()
         if (keys := settings.access.keys) is not None:
             self._path = Path(settings.folder, keys)
             try:
@@ -99,14 +99,11 @@ class Access:
         if time.monotonic() - self._read_at >= KEY_FILE_SECONDS:
             self._read_at, before = time.monotonic(), self._keys
             try:
-                self._keys, self._problem = {key.sha256: key for key in _read(path)}, ""
+                self._keys = {key.sha256: key for key in _read(path)}
             except (OSError, ValueError) as error:
-                if str(error) != self._problem:
-                    self._problem = str(error)
-                    log.error("the API keys stay as they were: %s", error)
+                log.error("the API keys stay as they were: %s", error)
             if before != self._keys:
-                names = {"keys": sorted(key.name for key in self._keys.values())}
-                log.info("the API keys have changed", extra={"fields": names})
+                log.info("the API keys are now %s", [key.name for key in self._keys.values()])
         return self._keys.get(sha256(secret.encode("utf-8", "surrogateescape")).hexdigest())
 
     def _refuse(self, client: str) -> ApiError:

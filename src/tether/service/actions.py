@@ -11,6 +11,7 @@ import logging
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,8 +32,6 @@ from tether.service.metrics import ServiceMetrics
 from tether.service.served import MOST_ITEMS, Reason, Served, loss_columns, refusals
 from tether.service.settings import ServiceSettings
 
-MAX_ROUNDS_MISSED = 20
-"""How often an action may find its round over, before that is an error."""
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
@@ -58,12 +57,6 @@ class Action(Struct):
     action: Any
     served: str
     stored: bool
-
-
-class ActionList(Struct):
-    """Actions in the order of the contexts."""
-
-    actions: list[Action]
 
 
 class RunOutcome(Struct, forbid_unknown_fields=True):
@@ -121,7 +114,7 @@ class ServedRun(Served):
     """A run that is served; its rounds begin in a thread beside all requests.
 
     `improve(rows)` makes the next policy of training rows, and `name` is the name of that policy.
-    Up to `at_once` calls act at once, and `waiting` more may wait.
+    Up to `at_once` calls act at once, and others wait.
     """
 
     def __init__(
@@ -130,18 +123,15 @@ class ServedRun(Served):
         title: str,
         deadline: float,
         metrics: ServiceMetrics,
-        improve: Callable[[Any], Any] | None = None,
-        *,
+        improve: Callable[[Any], Any] | None,
+        at_once: int,
         name: str | None = None,
-        at_once: int = 4,
-        waiting: int = 20_000,
     ) -> None:
         super().__init__("", title, run, deadline, metrics)
         self.controller, self._improve, self._name = run, improve, name
         self._ending = Event()
         self._round = run.round or run.begin()
         self._threads = ThreadPoolExecutor(at_once, "tether-actions")
-        self._acting, self._most_acting = 0, at_once + waiting
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
 
@@ -153,9 +143,6 @@ class ServedRun(Served):
 
     async def soon(self, call: Callable[[], Actions], hidden: str = "") -> Actions:
         """The actions of a call, in a thread; errors do not show the text `hidden`."""
-        if self._acting >= self._most_acting:
-            raise ApiError(503, "too many requests wait: repeat this one")
-        self._acting += 1
         loop = asyncio.get_running_loop()
         try:
             with refusals(None):
@@ -166,8 +153,6 @@ class ServedRun(Served):
                 log.error("the safe policy is unavailable: %s", without_bodies(text))
                 raise ApiError(502, "the safe policy is unavailable") from error
             raise ApiError(409 if "used for another context" in text else 400, text) from error
-        finally:
-            self._acting -= 1
         self._note(taken)
         return taken
 
@@ -177,29 +162,22 @@ class ServedRun(Served):
         if key is not None:
             keys = [key] if count == 1 else [f"{key}/{place}" for place in range(count)]
         rng = np.random.default_rng()
-        for _ in range(MAX_ROUNDS_MISSED):
-            present = self._round
-            try:
-                return present.act(contexts, rng, keys=keys)
-            except RoundOverError:
-                self._round = self.controller.round or present
-        raise RuntimeError(f"{MAX_ROUNDS_MISSED} rounds were over before an action was stored")
+        try:
+            return self._round.act(contexts, rng, keys=keys)
+        except RoundOverError:
+            self._round = self.controller.round or self._round
+            return self._round.act(contexts, rng, keys=keys)
 
     def _note(self, taken: Actions) -> None:
         """Count actions, and log when failures of the round's policy begin and end."""
-        safe = int((taken.served == 0).sum())
         stored = str(taken.stored).lower()
-        for who, count in (("safe", safe), ("tethered", len(taken) - safe)):
-            if count:
-                self.metrics.count("actions", self.title, who, stored, by=count)
+        for who, count in Counter("tethered" if by else "safe" for by in taken.served).items():
+            self.metrics.count("actions", self.title, who, stored, by=count)
         self.takes_rows = taken.stored
         if bool(taken.failure) != self._fails:
             self._fails = bool(taken.failure)
-            if self._fails:
-                told = without_bodies(taken.failure)
-                log.warning("the safe policy acts instead of the round's: %s", told)
-            else:
-                log.info("the policy of the round acts again")
+            told = f"the safe policy acts instead of the round's: {without_bodies(taken.failure)}"
+            log.warning(told if self._fails else "the policy of the round acts again")
 
     def begin(self, number: int, reason: str, actor: str) -> int:
         """Make, calibrate and begin the round after one, beside all requests; its number."""
@@ -253,7 +231,7 @@ class ServedRun(Served):
         gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
         with refusals():
             new = await asyncio.to_thread(run.observe, rows, columns, gained)
-        self.metrics.outcomes(self.title, new)
+        self.metrics.count("outcomes", self.title, by=new)
         return {"new": new}
 
     @endpoint("POST", "/v1/begin", "operate", status=202)
@@ -266,25 +244,21 @@ class ServedRun(Served):
 
 
 class ActingRun(ServedRun):
-    """A run that acts in contexts of JSON values, from which `convert(values)` makes contexts."""
+    """A run that acts in contexts of JSON values, made contexts by `convert(values)`."""
 
-    def __init__(
-        self, *given: Any, convert: Callable[[Sequence[Any]], Any] | None, **options: Any
-    ) -> None:
-        super().__init__(*given, **options)
-        self._convert = convert or contexts_from_json
+    convert: Callable[[Sequence[Any]], Any]
 
     @endpoint("POST", "/v1/actions", "decide")
     async def post_actions(
         self, request: Request, body: OneContext | ManyContexts
-    ) -> Action | ActionList:
+    ) -> Action | dict[str, list[Action]]:
         """Take an action in a context, or in each of many."""
         contexts = [body.context] if isinstance(body, OneContext) else body.contexts
-        key = request.headers.get("idempotency-key")
-        taken = await self.soon(lambda: self.act(self._convert(contexts), key))
+        key, convert = request.headers.get("idempotency-key"), self.convert
+        taken = await self.soon(lambda: self.act(convert(contexts), key))
         rows = zip(taken.ids.tolist(), taken.actions.tolist(), taken.served.tolist(), strict=True)
         made = [Action(str(row), act, served_by(by), taken.stored) for row, act, by in rows]
-        return made[0] if isinstance(body, OneContext) else ActionList(made)
+        return made[0] if isinstance(body, OneContext) else {"actions": made}
 
 
 def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
@@ -297,12 +271,14 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    given = made, "run", settings.limits.store_deadline, metrics, improve or None
+    given = settings.limits.store_deadline, metrics, improve or None, table.calls_at_once
     try:
-        return ActingRun(*given, convert=convert or None, at_once=table.calls_at_once)
+        served = ActingRun(made, "run", *given)
     except BaseException:
         made.close()
         raise
+    served.convert = convert or contexts_from_json
+    return served
 
 
 def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:

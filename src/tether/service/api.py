@@ -49,11 +49,11 @@ log = logging.getLogger("tether.service")
 
 
 class ApiError(Exception):
-    """A request that is refused."""
+    """A request that is refused; `body` is for protocols with errors of their own."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, body: dict[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status, self.body = status, body or error_body(status, message)
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
@@ -69,9 +69,9 @@ def json_response(
     return Response(encode(content), status, headers, JSON_TYPE)
 
 
-def error_response(status: int, message: str) -> Response:
+def error_response(error: ApiError) -> Response:
     """An error as JSON."""
-    return json_response(error_body(status, message), status, HEADERS.get(status))
+    return json_response(error.body, error.status, HEADERS.get(error.status))
 
 
 @dataclass(frozen=True)
@@ -165,15 +165,15 @@ class Handler:
             response = made if isinstance(made, Response) else json_response(made, endpoint.status)
             await response(scope, receive, answer)
         except Exception as error:
-            refused, message = 500, "something went wrong: see the log"
-            if isinstance(error, ApiError):
-                refused, message = error.status, error.message
-            else:
-                log.exception("a request failed", extra={"fields": {"route": endpoint.path}})
+            if not isinstance(error, ApiError):
+                log.exception("a request to %s failed", endpoint.path)
             if status:  # the answer has begun: the connection can only be closed
                 raise
-            await error_response(refused, message)(scope, receive, answer)
-        self._metrics.request(endpoint.path, status, time.perf_counter() - begun)
+            unknown = ApiError(500, "something went wrong: see the log")
+            refused = error if isinstance(error, ApiError) else unknown
+            await error_response(refused)(scope, receive, answer)
+        self._metrics.count("http_requests", endpoint.path, str(status))
+        self._metrics.time("http_request_seconds", time.perf_counter() - begun, endpoint.path)
 
 
 async def read_body(request: Request, most: int) -> bytes:

@@ -79,9 +79,9 @@ def make_application(settings: ServiceSettings) -> Starlette:
     async def refuse(request: Request, error: Exception) -> Response:
         """What is said of a path or method that there is not."""
         status = error.status_code if isinstance(error, HTTPException) else 500
-        service.metrics.request("other", status, 0.0)
+        service.metrics.count("http_requests", "other", str(status))
         words = {404: "there is no such path", 405: "another method is needed here"}
-        return error_response(status, words.get(status, str(error)))
+        return error_response(ApiError(status, words.get(status, str(error))))
 
     origins = Middleware(
         CORSMiddleware,
@@ -164,12 +164,10 @@ class Service:
         settings, limits = self._settings, self._settings.limits
         try:
             options = table.options(settings.folder)
-            if table.gateway is not None:
-                options |= {"reported": table.gateway.reported, "patience": table.gateway.patience}
             store = settings.store_of(name, table)
             release = PatientRelease(store, **options, deadline=limits.store_deadline)
         except StoreError as error:
-            if "guardrails" in options:
+            if table.guardrails is not None:
                 raise
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
@@ -177,11 +175,7 @@ class Service:
         given = name, title_of(name, table), release, limits, self.metrics
         if table.gateway is None:
             return ServedRelease(*given)
-        try:
-            return GatewayRelease(*given, gateway=table.gateway)
-        except BaseException:
-            release.close()
-            raise
+        return GatewayRelease(*given, gateway=table.gateway)
 
     # ---- endpoints ------------------------------------------------------------------------------
 

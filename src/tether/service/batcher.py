@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from tether.runs.errors import StoreError
+from tether.runs.errors import StoreError, TamperedError
 from tether.service.api import ApiError
 
 LEAST_SECONDS = 0.005
 """The least time that a call gets."""
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
-MOST_ITEMS, MOST_WAITING = 500, 20_000
-"""How many items a call has at most, and how many may wait."""
+MOST_ITEMS = 500
+"""How many items a call has at most."""
 
 
 class _Waiting(NamedTuple):
@@ -43,8 +43,6 @@ class Batcher:
         """The answer to one item; a `StoreError` if there was none in time."""
         if self._ends_at < float("inf"):
             raise ApiError(503, "the service is shutting down")
-        if self._asking >= MOST_WAITING:
-            raise ApiError(503, "too many requests wait: repeat this one")
         loop = asyncio.get_running_loop()
         if self._working is None:
             self._working = loop.create_task(self._work())
@@ -93,7 +91,11 @@ class Batcher:
                 continue
             if not isinstance(result, Exception):
                 each.answer.set_result(result)
-            elif isinstance(result, StoreError) and left > LEAST_SECONDS:
+            elif (
+                isinstance(result, StoreError)
+                and not isinstance(result, TamperedError)
+                and left > LEAST_SECONDS
+            ):
                 again.append(each)
             else:
                 each.answer.set_exception(result)

@@ -27,7 +27,6 @@ from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,7 +35,7 @@ from starlette.types import Receive, Scope, Send
 from tether.service.api import ApiError, decode, encode, endpoint, error_body
 from tether.service.releases import ServedRelease, read_key
 from tether.service.settings import ReleaseGateway
-from tether.service.upstreams import Answer, Parts, UpstreamClient, UpstreamError, has_error
+from tether.service.upstreams import Answer, UpstreamClient, UpstreamError, has_error
 
 KEY_HEADER = "x-tether-key"
 """The header with the key, of requests and of answers; it may be a user, a session or a request."""
@@ -67,13 +66,6 @@ class GatewayRelease(ServedRelease):
 
     def __init__(self, *given: Any, gateway: ReleaseGateway) -> None:
         super().__init__(*given)
-        known = self.run.settings.limits
-        for name, option in gateway.reported.items():
-            if name not in known or known[name].bound < 1:
-                raise ValueError(
-                    f"gateway.{option}_guardrail must be a guardrail of the release with a bound "
-                    f"of at least 1, one of {list(known)}, got {name!r}"
-                )
         self.settings = gateway
         self.upstreams = {name: UpstreamClient(getattr(gateway, name)) for name in ("old", "new")}
         self._under_way = 0
@@ -146,15 +138,13 @@ class GatewayRelease(ServedRelease):
             await asyncio.sleep(REPORT_EVERY)
             told, self._reports = self._reports, []
             self.metrics.put("reports_waiting", len(told), self.title)
-            losses = {
-                name: np.array([values[what] for _, values in told])
-                for name, what in self.settings.reported.items()
-            }
-            keys, systems = [unit.key for unit, _ in told], [unit.system for unit, _ in told]
-            options: dict[str, Any] = {"keep_first": True, "within": REPORT_SECONDS}
+            named = self.settings.reported.items()
+            outcomes = [
+                ((unit.key, unit.system), {name: losses[what] for name, what in named})
+                for unit, losses in told
+            ]
             try:
-                found = await self.observe(keys, systems, losses, **options)
-                self.metrics.outcomes(self.title, *found)
+                await self.observe(outcomes, keep_first=True, within=REPORT_SECONDS)
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
@@ -179,7 +169,7 @@ class Unit(Response):
         self._sent = request.headers.raw
         self.key = unit_key(request.headers.get(KEY_HEADER), decode(content, [Asked]))
         self.system, self.served, self.is_stored, self.is_first = "old", "none", False, False
-        self.failed, self._is_complete = False, False
+        self.failed, self._is_complete, self._is_broken = False, False, False
         self.waited: float | None = None
         self._begun = self._waits_since = time.perf_counter()
 
@@ -204,18 +194,21 @@ class Unit(Response):
 
     async def _answer(self, send: Send) -> None:
         answer = await self._ask()
-        async with aclosing(answer):
+        async with aclosing(answer.rest):
             self.waited = time.perf_counter() - self._begun
             title, metrics = self._gateway.title, self._gateway.metrics
-            metrics.first_byte(title, self.system, self.served, self.waited)
-            headers = [*answer.headers, *self._own_headers()]
-            if answer.rest is None:
-                headers.append((b"content-length", b"%d" % len(answer.content)))
-            await send(_start(answer.status, headers))
-            if answer.rest is None:
-                await self._give(send, answer.content, more=False)
-            else:
-                await self._stream(answer.content, answer.rest, send)
+            metrics.count("gateway_answers", title, self.system, self.served)
+            metrics.time("gateway_first_byte_seconds", self.waited, title, self.system)
+            own = {
+                "x-tether-system": self.system,
+                "x-tether-served": self.served,
+                "x-tether-stored": str(self.is_stored).lower(),
+                KEY_HEADER: quote(self.key, safe=_PRINTED),  # as a header can have it
+            }
+            headers = [*answer.headers, *((k.encode(), v.encode()) for k, v in own.items())]
+            start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+            await send(start)
+            await self._pass_on(answer, send)
             self._is_complete = True
 
     async def _ask(self) -> Answer:
@@ -260,42 +253,26 @@ class Unit(Response):
         self.served = name
         return answer
 
-    async def _stream(self, first: bytes, rest: Parts, send: Send) -> None:
-        """Pass events on; if the stream breaks, end it with an error that clients understand."""
-        is_broken = False
-
-        async def pass_on(events: bytes) -> None:
-            nonlocal is_broken
-            if has_error(events) and not is_broken:
-                is_broken = self.failed = True
-                self._gateway.note_failure(self.served, "broken_stream")
-            await self._give(send, events, more=True)
-
-        await pass_on(first)
+    async def _pass_on(self, answer: Answer, send: Send) -> None:
+        """Give the parts to the client; a stream that breaks ends with an error that it sees."""
+        await self._give(send, answer.content)
         try:
-            async for events in rest:
-                await pass_on(events)
+            async for events in answer.rest:
+                await self._give(send, events)
         except UpstreamError:
-            if not is_broken:  # otherwise the upstream has said so itself
-                await pass_on(error_event(502, BROKEN))
+            if not self._is_broken:  # otherwise the upstream has said so itself
+                await self._give(send, b"data: " + encode(error_body(502, BROKEN)) + b"\n\n")
         await send({"type": "http.response.body", "body": b""})
 
-    async def _give(self, send: Send, part: bytes, *, more: bool) -> None:
+    async def _give(self, send: Send, part: bytes) -> None:
         """Send a part of the answer; a client that does not take it has left (a TimeoutError)."""
+        if has_error(part) and not self._is_broken:
+            self._is_broken = self.failed = True
+            self._gateway.note_failure(self.served, "broken_stream")
         self._waits_since = math.inf  # now it is waited for the client
         async with asyncio.timeout(CLIENT_TAKES_WITHIN):
-            await send({"type": "http.response.body", "body": part, "more_body": more})
+            await send({"type": "http.response.body", "body": part, "more_body": True})
         self._waits_since = time.perf_counter()
-
-    def _own_headers(self) -> list[tuple[bytes, bytes]]:
-        """What a client needs to report an outcome, and who has really answered."""
-        own = {
-            "x-tether-system": self.system,
-            "x-tether-served": self.served,
-            "x-tether-stored": "true" if self.is_stored else "false",
-            KEY_HEADER: quote(self.key, safe=_PRINTED),  # as a header can have it
-        }
-        return [(name.encode(), value.encode()) for name, value in own.items()]
 
 
 async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
@@ -327,12 +304,3 @@ def unit_key(header: str | None, asked: Asked) -> bytes:
         if key not in (None, ""):
             return read_key(key)
     return secrets.token_hex(16).encode()
-
-
-def error_event(status: int, message: str) -> bytes:
-    """The event that ends a stream that failed; OpenAI's clients raise it as an error."""
-    return b"data: " + encode(error_body(status, message)) + b"\n\n"
-
-
-def _start(status: int, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    return {"type": "http.response.start", "status": status, "headers": headers}

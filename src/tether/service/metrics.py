@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
-    from tether.service.releases import Decided
     from tether.service.status import Status
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -79,78 +78,51 @@ class ServiceMetrics:
         self._metrics: dict[str, Any] = {}
         for name, (text, labels) in COUNTERS.items():
             self._metrics[name] = Counter(f"tether_{name}", text, labels, **kept)
-        for name, (text, labels) in GAUGES.items():
-            kept["multiprocess_mode"] = MODES.get(name, "livemostrecent")
-            self._metrics[name] = Gauge(f"tether_{name}", text, ("release", *labels), **kept)
-        del kept["multiprocess_mode"]
         for name, (text, labels, limits) in HISTOGRAMS.items():
             made = Histogram(f"tether_{name}", text, labels, buckets=limits, **kept)
             self._metrics[name] = made
-        self._children: dict[tuple[str, ...], Any] = {}
-
-    def _labelled(self, name: str, *labels: str) -> Any:
-        """A metric with these labels, which is looked up once."""
-        child = self._children.get((name, *labels))
-        if child is None:
-            child = self._children[name, *labels] = self._metrics[name].labels(*labels)
-        return child
+        for name, (text, labels) in GAUGES.items():
+            kept["multiprocess_mode"] = MODES.get(name, "livemostrecent")
+            self._metrics[name] = Gauge(f"tether_{name}", text, ("release", *labels), **kept)
 
     def count(self, name: str, *labels: str, by: float = 1.0) -> None:
         """Count something."""
-        self._labelled(name, *labels).inc(by)
+        self._metrics[name].labels(*labels).inc(by)
 
-    def put(self, name: str, value: float, *labels: str) -> None:
-        """Say how large something is now."""
-        self._labelled(name, *labels).set(value)
+    def put(self, name: str, value: float | None, *labels: str) -> None:
+        """Say how large something is now; None is not known."""
+        self._metrics[name].labels(*labels).set(math.nan if value is None else value)
 
-    def request(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self.count("http_requests", route, str(status))
-        self._labelled("http_request_seconds", route).observe(seconds)
-
-    def decisions(self, release: str, found: list[Decided] | None, count: int) -> None:
-        """Count answers to keys; None without the store."""
-        if found is None:
-            self.count("decisions", release, "old", "false", by=count)
-            return
-        new = sum(each.system == "new" for each in found)
-        for system, answered in (("old", count - new), ("new", new)):
-            if answered:
-                self.count("decisions", release, system, "true", by=answered)
-
-    def outcomes(self, release: str, new: int, without_row: int = 0) -> None:
-        """Count new losses, and outcomes that have no row."""
-        self.count("outcomes", release, by=new)
-        self.count("outcomes_without_row", release, by=without_row)
-
-    def first_byte(self, release: str, system: str, served: str, seconds: float) -> None:
-        """Count an answer of the gateway that begins; `served` is "none" if nobody answered."""
-        self.count("gateway_answers", release, system, served)
-        self._labelled("gateway_first_byte_seconds", release, system).observe(seconds)
+    def time(self, name: str, seconds: float, *labels: str) -> None:
+        """Say how long something took."""
+        self._metrics[name].labels(*labels).observe(seconds)
 
     def status(self, release: str, status: Status | None) -> None:
         """Note what holds now."""
-        self.put("store_available", status is not None and status.store_available, release)
         if status is None:
+            self.put("store_available", 0, release)
             return
         if status.share is not None:
-            self.put("share", status.share, release)
+            figures = {"share": status.share}
         else:
             level = float(status.step.level) if status.store_available else -math.inf
-            self.put("log_beta", level, release)
-        self.put("step", status.step.number, release)
-        self.put("step_rows", status.step.rows, release)
-        self.put("alarm_standing", status.alarm is not None, release)
-        exceeds = any(each.exceeds for each in status.losses.values())
-        self.put("gate_failing", exceeds or status.alarm is not None, release)
-        for name, each in status.losses.items():
-            self.put("tolerated", _number(each.tolerated), release, name)
-            self.put("promise", _number(each.promise), release, name)
-            for system, found in (("old", each.old), ("new", each.new)):
-                self.put("loss_mean", _number(found.mean), release, name, system)
-                self.put("loss_lower", found.lower, release, name, system)
-                self.put("loss_outcomes", found.outcomes, release, name, system)
-                self.put("loss_missing", found.missing, release, name, system)
+            figures = {"log_beta": level}
+        is_exceeded = any(each.exceeds for each in status.losses.values())
+        figures |= {
+            "store_available": status.store_available,
+            "step": status.step.number,
+            "step_rows": status.step.rows,
+            "alarm_standing": status.alarm is not None,
+            "gate_failing": status.alarm is not None or is_exceeded,
+        }
+        for name, value in figures.items():
+            self.put(name, value, release)
+        for loss, each in status.losses.items():
+            self.put("tolerated", each.tolerated, release, loss)
+            self.put("promise", each.promise, release, loss)
+            for system, mean in (("old", each.old), ("new", each.new)):
+                for figure in ("mean", "lower", "outcomes", "missing"):
+                    self.put(f"loss_{figure}", getattr(mean, figure), release, loss, system)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -159,7 +131,3 @@ class ServiceMetrics:
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

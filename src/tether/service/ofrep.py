@@ -16,7 +16,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tether.service.api import JSON_TYPE, ApiError, encode, endpoint, json_response
+from tether.service.api import JSON_TYPE, ApiError, encode, endpoint
 from tether.service.releases import ServedRelease, System, read_key
 from tether.service.settings import Flag
 
@@ -32,12 +32,6 @@ class Evaluation(Struct):
     reason: Literal["SPLIT", "UNKNOWN"]
     variant: System
     metadata: dict[str, bool]
-
-
-class Evaluations(Struct):
-    """All flags of OFREP."""
-
-    flags: list[Evaluation]
 
 
 class EvaluationContext(Struct, frozen=True):
@@ -59,24 +53,21 @@ class OfrepApi:
         self._releases = releases
 
     @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
-    async def evaluate(self, request: Request, body: bytes) -> Evaluation | Response:
+    async def evaluate(self, request: Request, body: bytes) -> Evaluation:
         """Evaluate a flag (OFREP)."""
         name = request.path_params["flag"]
         if name not in self._releases:
-            return refusal("FLAG_NOT_FOUND", f"there is no flag {name!r:.120}", name, 404)
-        key = targeting_key(body, name)
-        if isinstance(key, Response):
-            return key
-        return await self._evaluation(name, key)
+            raise refusal("FLAG_NOT_FOUND", f"there is no flag {name!r:.120}", name, 404)
+        return await self._evaluation(name, targeting_key(body, name))
 
     @endpoint("POST", OFREP_PATH, "decide")
-    async def evaluate_all(self, request: Request, body: bytes) -> Evaluations | Response:
+    async def evaluate_all(
+        self, request: Request, body: bytes
+    ) -> dict[str, list[Evaluation]] | Response:
         """Evaluate all flags (OFREP)."""
         key = targeting_key(body)
-        if isinstance(key, Response):
-            return key
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
-        content = encode(Evaluations(list(found)))
+        content = encode({"flags": found})
         tag = f'"{sha256(content).hexdigest()[:32]}"'
         is_known = request.headers.get("if-none-match", "").removeprefix("W/") == tag
         headers = {"ETag": tag, "Content-Type": JSON_TYPE}
@@ -91,20 +82,20 @@ class OfrepApi:
         return Evaluation(name, value, reason, variant, {"stored": found is not None})
 
 
-def targeting_key(content: bytes, flag: str | None = None) -> bytes | Response:
-    """The targeting key of a request, or the protocol's error."""
+def targeting_key(content: bytes, flag: str | None = None) -> bytes:
+    """The targeting key of a request."""
     try:
         key = msgspec.json.decode(content, type=EvaluationRequest).context.targetingKey
         if key:
             return read_key(key, "targetingKey")
-        return refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
     except (msgspec.ValidationError, ApiError) as error:
-        return refusal("INVALID_CONTEXT", str(error), flag)
+        raise refusal("INVALID_CONTEXT", str(error), flag) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return refusal("PARSE_ERROR", "the body must be JSON", flag)
+        raise refusal("PARSE_ERROR", "the body must be JSON", flag) from None
+    raise refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
 
 
-def refusal(code: str, details: str, flag: str | None, status: int = 400) -> Response:
+def refusal(code: str, details: str, flag: str | None, status: int = 400) -> ApiError:
     """An error of the protocol."""
     told = {"errorCode": code, "errorDetails": details}
-    return json_response(told if flag is None else told | {"key": flag}, status)
+    return ApiError(status, details, told if flag is None else told | {"key": flag})

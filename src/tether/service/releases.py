@@ -14,6 +14,7 @@ not answer nobody knows, and the status is 503.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -22,7 +23,6 @@ import numpy as np
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
-from tether._core.arrays import Floats
 from tether.runs import Release
 from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError
@@ -31,7 +31,6 @@ from tether.runs.release import SYSTEMS
 from tether.runs.state import LOSS, MICROSECONDS, State
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.batcher import Batcher
-from tether.service.metrics import ServiceMetrics
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
 from tether.service.settings import Limits
 from tether.service.status import Status
@@ -65,12 +64,6 @@ class Decision(Struct):
     stored: bool
 
 
-class Decisions(Struct):
-    """Decisions in the order of the keys."""
-
-    decisions: list[Decision]
-
-
 class Outcome(Struct, forbid_unknown_fields=True):
     """What a key cost under the system that answered it, by guardrail."""
 
@@ -90,13 +83,6 @@ class ManyOutcomes(Struct, forbid_unknown_fields=True):
 
     outcomes: Annotated[list[Outcome], Meta(max_length=MOST_ITEMS)]
     keep_first: bool = False
-
-
-class OutcomeResult(Struct):
-    """How many losses are new, and how many outcomes the system has no row of in the store."""
-
-    new: int
-    without_row: int
 
 
 class GateQuery(Struct, forbid_unknown_fields=True):
@@ -136,6 +122,13 @@ class PatientRelease(Release):
     ) -> None:
         self._reported, self._patience = reported, int(patience * MICROSECONDS)
         super().__init__(store, **options)
+        known = {name for name, each in self.settings.limits.items() if each.bound >= 1}
+        if not known.issuperset(reported):
+            self.close()
+            raise ValueError(
+                f"what the gateway reports must be guardrails with a bound of at least 1, some of "
+                f"{sorted(known)}, got {list(reported)} as failure_guardrail and latency_guardrail"
+            )
 
     def begin_if_due(self, t: Transaction) -> None:
         """Begin the next step, if the present one is over and none of its answers is under way."""
@@ -168,9 +161,9 @@ class ServedRelease(Served):
     unit, fallback = "step", "old system"
 
     def __init__(
-        self, name: str, title: str, release: Release, limits: Limits, metrics: ServiceMetrics
+        self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
     ) -> None:
-        super().__init__(name, title, release, limits.store_deadline, metrics)
+        super().__init__(name, title, release, limits.store_deadline, *metrics)
         self.release, self._answer_within = release, limits.answer_within
         self._batcher = Batcher(self._call, "tether-release")
 
@@ -182,7 +175,9 @@ class ServedRelease(Served):
         except StoreError as error:
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
-        self.metrics.decisions(self.title, found, len(keys))
+            self.metrics.count("decisions", self.title, "old", "false", by=len(keys))
+        for system, count in Counter(each.system for each in found or ()).items():
+            self.metrics.count("decisions", self.title, system, "true", by=count)
         self.takes_rows = found is not None
         if self.takes_rows and not was:
             log.info("decisions are stored again")
@@ -190,25 +185,26 @@ class ServedRelease(Served):
 
     async def observe(
         self,
-        keys: list[bytes],
-        systems: Sequence[str],
-        losses: Mapping[str, Floats],
+        outcomes: Iterable[tuple[tuple[bytes, str], Mapping[str, float]]],
         *,
         keep_first: bool,
         within: float | None = None,
-    ) -> tuple[int, int]:
-        """Store losses: how many are new, and how many outcomes have no row, which is no error."""
-        arms = np.array([SYSTEMS.index(system) for system in systems])
-        columns = {LOSS + name: np.asarray(values) for name, values in losses.items()}
-        keep = {"keep_first": keep_first, "skip_unknown": True}
+    ) -> dict[str, int]:
+        """Store losses of keys by system: how many are new, and how many outcomes have no row."""
+        rows, losses = loss_columns(outcomes, self.run.settings.limits, keep_first)
+        keys, arms = [key for key, _ in rows], [SYSTEMS.index(system) for _, system in rows]
+        columns = {LOSS + name: values for name, values in losses.items()}
 
         def job(t: Transaction) -> tuple[int, int]:
-            return self.release.observe_in(t, keys, arms, columns, **keep)
+            keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
+            return self.release.observe_in(t, keys, np.array(arms), columns, **keep)
 
         with refusals():
             within = self.deadline if within is None else within
-            found: tuple[int, int] = await self._batcher.ask((Turn.OBSERVE, job), within)
-            return found
+            new, without_row = await self._batcher.ask((Turn.OBSERVE, job), within)
+        self.metrics.count("outcomes", self.title, by=new)
+        self.metrics.count("outcomes_without_row", self.title, by=without_row)
+        return {"new": new, "without_row": without_row}
 
     async def close(self) -> None:
         """Store what waits, and close the store."""
@@ -257,7 +253,7 @@ class ServedRelease(Served):
     @endpoint("POST", "/v1/decisions", "decide")
     async def post_decisions(
         self, request: Request, body: OneKey | ManyKeys
-    ) -> Decision | Decisions:
+    ) -> Decision | dict[str, list[Decision]]:
         """Which system answers a key, or each of many."""
         given = [body.key] if isinstance(body, OneKey) else body.keys
         keys = [read_key(each) for each in given]
@@ -265,24 +261,18 @@ class ServedRelease(Served):
         systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
         pairs = zip(given, systems, strict=True)
         made = [Decision(key, system, found is not None) for key, system in pairs]
-        return made[0] if isinstance(body, OneKey) else Decisions(made)
+        return made[0] if isinstance(body, OneKey) else {"decisions": made}
 
     @endpoint("POST", "/v1/outcomes", "report")
     async def post_outcomes(
         self, request: Request, body: OneOutcome | ManyOutcomes
-    ) -> OutcomeResult:
+    ) -> dict[str, int]:
         """Store the losses of a key, or of each of many: all of them or nothing."""
         given: Sequence[Outcome] = [body] if isinstance(body, OneOutcome) else body.outcomes
         if not given:
-            return OutcomeResult(0, 0)
+            return {"new": 0, "without_row": 0}
         named = (((read_key(each.key), each.system), each.losses) for each in given)
-        limits = self.run.settings.limits
-        rows, columns = loss_columns(named, limits, body.keep_first)
-        keys, systems = [key for key, _ in rows], [system for _, system in rows]
-        keep = {"keep_first": body.keep_first}
-        found = OutcomeResult(*await self.observe(keys, systems, columns, **keep))
-        self.metrics.outcomes(self.title, found.new, found.without_row)
-        return found
+        return await self.observe(named, keep_first=body.keep_first)
 
     @endpoint("GET", "/v1/gate", "read", query=GateQuery)
     async def read_gate(self, request: Request, body: None) -> GateAnswer:

@@ -24,16 +24,13 @@ from tether.runs.event_log import Transaction
 from tether.runs.state import State
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.metrics import ServiceMetrics
-from tether.service.status import LossStatus, Status, measure, read_status, without_store
+from tether.service.status import Status, measure, read_status, without_store
 from tether.view import document, page_html
 
 FOLLOW_SECONDS = 0.5
 """How often the store is looked at, beside all requests."""
-MEASURE_SHARE = 0.02
-"""At most this part of the time goes into means and intervals."""
-DOCUMENT_SECONDS, DOCUMENT_SHARE = 1.0, 0.05
-"""The least time between two documents, and the part of the time that they may take: one takes as
-long as the run has rows, so all viewers share the last one."""
+MEASURE_SHARE, DOCUMENT_SHARE = 0.02, 0.05
+"""At most these parts of the time go into means, and into documents."""
 UNITS_SHOWN = 200
 """How many steps or rounds the page shows."""
 MOST_ITEMS = 1_000
@@ -63,6 +60,23 @@ class PageQuery(Struct, forbid_unknown_fields=True):
     seen: int = -1
 
 
+class Seldom:
+    """What takes as long as the log has rows: made for a part of the time, if the log has grown."""
+
+    def __init__(self, share: float) -> None:
+        self._share, self._not_before = share, 0.0
+        self.seq, self.made = -1, dict[str, Any]()
+
+    def make(self, seq: int, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What is made now, or was a moment ago."""
+        begun = time.monotonic()
+        if seq != self.seq and begun >= self._not_before:
+            self.seq, self.made = seq, call()
+            spent = time.monotonic() - begun
+            self._not_before = begun + spent + max(FOLLOW_SECONDS, spent / self._share)
+        return self.made
+
+
 class Served:
     """A run that is served below a path; `noticed(served)` is told whenever it was looked at."""
 
@@ -80,10 +94,8 @@ class Served:
         self.title, self.run, self.deadline, self.metrics = title, run, deadline, metrics
         self.is_available, self.takes_rows = False, True
         self.seen: Status | None = None
-        self._seq = -1
-        self._measured_at, self._measured = 0.0, (-1, dict[str, LossStatus]())
-        self._document: dict[str, Any] | None = None
-        self._shown, self._shown_until, self._lock = -1, 0.0, asyncio.Lock()
+        self._seq, self._losses = -1, Seldom(MEASURE_SHARE)
+        self._document, self._lock = Seldom(DOCUMENT_SHARE), asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, noticed: Callable[[Served], None]) -> None:
@@ -119,16 +131,16 @@ class Served:
 
     async def look(self) -> None:
         """Begin what is due, and see what holds now."""
-        was, fields = self.is_available, {"fields": {"name": self.title}}
+        was = self.is_available
         try:
             self.seen = await self._submit(self._read)
             self.is_available = True
         except StoreError as error:
             self.is_available = False
             if was or self.seen is None:
-                log.error("the store is unavailable: %s", error, extra=fields)
+                log.error("the store of %s is unavailable: %s", self.title, error)
         if self.is_available and not was:
-            log.info("the store is available", extra=fields)
+            log.info("the store of %s is available", self.title)
         self._noticed(self)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
@@ -144,13 +156,10 @@ class Served:
                 log.exception("following the store failed")
 
     def _read(self, t: Transaction) -> Status:
-        """What holds, inside a transaction; means only now and then, since they take long."""
-        self._seq, now = t.state.seq, time.monotonic()
-        if self._seq != self._measured[0] and now >= self._measured_at:
-            self._measured = self._seq, measure(t.state)
-            spent = time.monotonic() - now
-            self._measured_at = now + spent + max(FOLLOW_SECONDS, spent / MEASURE_SHARE)
-        return read_status(self.title, t.state, self._measured[1], self._promises(t.state))
+        """What holds, inside a transaction."""
+        self._seq = t.state.seq
+        losses = self._losses.make(self._seq, lambda: measure(t.state))
+        return read_status(self.title, t.state, losses, self._promises(t.state))
 
     def _promises(self, state: State) -> Mapping[str, float | None]:
         if state.last is None or state.is_stopped:
@@ -199,8 +208,7 @@ class Served:
         with refusals(409):
             done = await asyncio.to_thread(call, actor)
         self.metrics.count("operator_acts", self.title, act)
-        fields = {"act": act, "actor": actor, "name": self.title}
-        log.info("an operator acted", extra={"fields": fields})
+        log.info("%s did %s %s", actor, act, self.title)
         await self.look()
         return done
 
@@ -212,15 +220,11 @@ class Served:
     @endpoint("GET", "/v1/document", "read", query=PageQuery)
     async def read_document(self, request: Request, body: None) -> dict[str, Any]:
         """What the page shows; it asks again and again, and gets a document that has changed."""
-        seen, scope = read_query(request, PageQuery).seen, request.scope
-        async with self._lock:
-            seq, now = self._seq, time.monotonic()
-            is_due = seq != self._shown and now >= self._shown_until and self.is_available
-            if self._document is None or is_due:
+        seen, scope, shown = read_query(request, PageQuery).seen, request.scope, self._document
+        if self.is_available:
+            async with self._lock:
                 with refusals(None):
-                    self._document = await asyncio.to_thread(self._make_document)
-                self._shown, spent = seq, time.monotonic() - now
-                self._shown_until = now + max(DOCUMENT_SECONDS, spent / DOCUMENT_SHARE)
+                    await asyncio.to_thread(shown.make, self._seq, self._make_document)
         live = {
             "you": {"name": scope["tether.name"], "roles": sorted(scope["tether.roles"])},
             "outage": None if self.is_serving else "The store is unavailable: no promise applies.",
@@ -228,8 +232,8 @@ class Served:
         }
         return {
             "as_of": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "seq": max(seen, self._shown),
-            "document": self._document if self._shown > seen else None,
+            "seq": max(seen, shown.seq),
+            "document": shown.made if shown.seq > seen else None,
             "live": live,
         }
 

@@ -17,7 +17,7 @@ import traceback
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -38,8 +38,6 @@ HEADERS = (
     ("cache-control", "no-store"),
 )
 """What every answer says: it is not to be embedded or kept. The page says what it may load."""
-LOGGERS = ("tether", "uvicorn", "uvicorn.error", "asyncio")
-"""The loggers that a service, its run and what it runs on write with."""
 
 log = logging.getLogger("tether.service")
 
@@ -61,23 +59,18 @@ def run_service(settings: ServiceSettings) -> None:
     """
     with listen_at(settings.listen.host, settings.listen.port) as listening:
         log_as_json()
-        if settings.listen.workers == 1:
-            config = make_config(settings, make_application(settings))
-            announce(settings, listening)
-            avoid_pauses()
-            uvicorn.Server(config).run([listening])
-            return
-        for each in make_application(settings).state.service.served:
-            each.run.close()  # errors in the settings are errors here
+        application = make_application(settings)  # errors in the settings are errors here
         announce(settings, listening)
+        if settings.listen.workers == 1:
+            avoid_pauses()
+            uvicorn.Server(make_config(settings, application)).run([listening])
+            return
+        for each in application.state.service.served:
+            each.run.close()
         with tempfile.TemporaryDirectory(prefix="tether-metrics-") as folder:
             os.environ[METRICS_FOLDER] = folder
-            try:
-                config = make_config(settings, partial(worker_application, settings))
-                config.workers = settings.listen.workers
-                Supervisor(config, [listening]).run()
-            finally:
-                del os.environ[METRICS_FOLDER]
+            config = make_config(settings, partial(worker_application, settings))
+            Supervisor(config, [listening]).run()
 
 
 def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
@@ -94,6 +87,7 @@ def make_config(settings: ServiceSettings, application: Any) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         headers=[*HEADERS],
+        workers=settings.listen.workers,
         limit_concurrency=settings.limits.connections,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
@@ -132,10 +126,8 @@ def listen_at(host: str, port: int) -> socket.socket:
         family = socket.AF_INET if socket.AF_INET in found else socket.AF_INET6
         made = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise ValueError(
-            f"listen.host and listen.port must be an address of this machine and a free port that "
-            f"may be used, got {host!r} and {port}: {error.strerror}"
-        ) from None
+        told = "listen must name an address of this machine and a free port that may be used"
+        raise ValueError(f"{told}, got {host!r} and {port}: {error.strerror}") from None
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return made
 
@@ -153,47 +145,36 @@ def avoid_pauses() -> None:
 def announce(settings: ServiceSettings, listening: socket.socket) -> None:
     """Log the address that is served; a port of 0 has become a real one."""
     host, port = listening.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    fields = {"address": address, "workers": settings.listen.workers}
-    log.info("serving", extra={"fields": fields})
+    log.info("serving http://%s:%d", f"[{host}]" if ":" in host else host, port)
     if settings.access.keys is None:
-        log.warning(
-            "there are no API keys: only this machine may connect, and everyone on it may do "
-            "everything"
-        )
+        log.warning("there are no API keys: everyone on this machine may do everything")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object for each record; what `extra={"fields": …}` has is added to it."""
+    """One JSON object for each record, without passwords."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, without the messages of unexpected errors: they may quote keys or bodies."""
-        moment = datetime.fromtimestamp(record.created, UTC)
-        text = record.getMessage()
-        if record.name == "asyncio":  # then lines that quote the error follow
-            text = text.partition("\n")[0]
-        entry: dict[str, Any] = {
-            "time": moment.isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": redact_text(text),
-        }
-        entry |= getattr(record, "fields", {})
-        error, places = record.exc_info[1] if record.exc_info else None, list[str]()
+        moment, places = datetime.fromtimestamp(record.created, UTC), list[str]()
+        error = record.exc_info[1] if record.exc_info else None
         while error is not None:
             places += [*traceback.format_tb(error.__traceback__), type(error).__name__]
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        if places:
-            entry["traceback"] = redact_text("\n".join(places[:100]))
-        return json.dumps(entry, default=str)
+        entry = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            "traceback": "\n".join(places[:100]),
+        }
+        if record.name == "asyncio":  # then lines that quote the error follow
+            entry["event"] = entry["event"].partition("\n")[0]
+        return json.dumps({name: redact_text(text) for name, text in entry.items() if text})
 
 
-def log_as_json(stream: TextIO | None = None) -> None:
-    """Let the service and its web server log JSON lines, by default on stderr."""
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+def log_as_json() -> None:
+    """Let the service and its web server log JSON lines on stderr, and others their warnings."""
+    handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
-    for name in LOGGERS:
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").handlers = []
-    logging.getLogger("uvicorn.error").propagate = True
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in ("tether", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.INFO)

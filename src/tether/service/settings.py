@@ -12,10 +12,9 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from tether._core.words import read_duration
 from tether.runs import Guardrail
@@ -24,6 +23,8 @@ Seconds = Annotated[float, Meta(ge=0.001, le=86_400)]
 Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Origin = Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?$")]
+BaseUrl = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$")]
+Url = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+([/?]\S*)?$")]
 ImportPath = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")]
 EventKind = Literal["alarm", "halt", "resume", "step", "round", "store"]
 
@@ -39,12 +40,9 @@ class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Model(Table, frozen=True, kw_only=True):
     """A server that speaks OpenAI's protocol; `model` replaces the one that requests name."""
 
-    url: Text
+    url: BaseUrl
     model: Text | None = None
     api_key: Text | None = None
-
-    def __post_init__(self) -> None:
-        check_url(self.url, query=False)
 
 
 class Upstream(Model, frozen=True, kw_only=True):
@@ -69,7 +67,7 @@ class Scorer(Table, frozen=True, kw_only=True):
 
     name: Text | None = None
     function: ImportPath | None = None
-    url: Text | None = None
+    url: Url | None = None
     api_key: Text | None = None
     batched: bool = False
     timeout: Seconds = 5.0
@@ -79,7 +77,7 @@ class Scorer(Table, frozen=True, kw_only=True):
             raise ValueError("a scorer has either a function or a url")
 
 
-class ReleaseGateway(Table, frozen=True, kw_only=True):
+class ReleaseGateway(Table, frozen=True, kw_only=True, tag="release", tag_field="mode"):
     """Two upstreams behind a release; the guardrails that the gateway reports to by itself."""
 
     old: Upstream
@@ -104,7 +102,7 @@ class ReleaseGateway(Table, frozen=True, kw_only=True):
         return self.old.finish_within + self.new.finish_within
 
 
-class TetheredGateway(Table, frozen=True, kw_only=True):
+class TetheredGateway(Table, frozen=True, kw_only=True, tag="tethered", tag_field="mode"):
     """Answers picked by a scorer from N draws of the safe upstream."""
 
     store: Text
@@ -133,35 +131,35 @@ class ReleaseTable(Table, frozen=True, kw_only=True):
     """The arguments of `tether.Release`, without guardrails if it exists; its flag and gateway."""
 
     store: Text | None = None
-    guardrails: dict[str, float | dict[str, float]] | UnsetType = UNSET
-    old: dict[str, float] | UnsetType = UNSET
-    step: int | str | UnsetType = UNSET
-    stop: float | Literal["none"] | UnsetType = UNSET
-    growth: float | UnsetType = UNSET
-    sticky: bool | UnsetType = UNSET
-    outcome_deadline: str | UnsetType = UNSET
+    guardrails: dict[str, float | dict[str, float]] | None = None
+    old: dict[str, float] | None = None
+    step: int | str | None = None
+    stop: float | Literal["none"] = 0.05
+    growth: float = 3.0
+    sticky: bool = True
+    outcome_deadline: str | None = None
     signing_key: Text | None = None
     flag: Flag = Flag()
     gateway: ReleaseGateway | None = None
 
     def options(self, folder: str) -> dict[str, Any]:
-        """The arguments that are given; `Release` checks what they mean."""
-        names = ("guardrails", "old", "step", "stop", "growth", "sticky", "outcome_deadline")
-        given = {name: value for name in names if (value := getattr(self, name)) is not UNSET}
+        """The arguments; `Release` checks what they mean."""
+        given = {name: getattr(self, name) for name in ("old", "growth", "sticky")}
+        given["stop"] = None if self.stop == "none" else self.stop
         for name in ("step", "outcome_deadline"):
-            if isinstance(given.get(name), str):
-                given[name] = read_duration(name, given[name], "a time such as 30m or 12h")
-        if given.get("stop") == "none":
-            given["stop"] = None
-        if "guardrails" in given:
-            given["guardrails"] = {
-                name: Guardrail(**each) if isinstance(each, dict) else each
-                for name, each in given["guardrails"].items()
-            }
+            value = given[name] = getattr(self, name)
+            if isinstance(value, str):
+                given[name] = read_duration(name, value, "a time such as 30m or 12h")
+        given["guardrails"] = self.guardrails and {
+            name: Guardrail(**each) if isinstance(each, dict) else each
+            for name, each in self.guardrails.items()
+        }
         if self.signing_key is not None:
             given["key"] = Path(folder, self.signing_key)
             if not given["key"].is_file():
                 raise ValueError(f"signing_key must be a file, and there is no {given['key']}")
+        if self.gateway is not None:
+            given |= {"reported": self.gateway.reported, "patience": self.gateway.patience}
         return given
 
 
@@ -202,14 +200,11 @@ class Limits(Table, frozen=True, kw_only=True):
 class Webhook(Table, frozen=True, kw_only=True):
     """Who is told of events. The URL may be a secret: it is never shown."""
 
-    url: Text
+    url: Url
     format: Literal["json", "text"] = "json"
     events: tuple[EventKind, ...] = ("alarm", "halt", "resume", "step", "round", "store")
     secret: Text | None = None
     deadline: Seconds = 5.0
-
-    def __post_init__(self) -> None:
-        check_url(self.url)
 
 
 class ServiceSettings(Table, frozen=True, kw_only=True):
@@ -278,18 +273,12 @@ def title_of(name: str, release: ReleaseTable) -> str:
 def make_settings(content: dict[str, Any], folder: str | Path) -> ServiceSettings:
     """Settings from the tables of a file; [flag] and [gateway] may stand beside [release]."""
     content = filled(content) | {"folder": str(folder)}
-    gateway, release = content.pop("gateway", {}), content.get("release", {})
-    mode = gateway.pop("mode", "release")
-    if mode not in ("release", "tethered"):
-        raise ValueError(f"gateway.mode must be 'release' or 'tethered', got {mode!r}")
-    if mode == "tethered":
-        content["gateway"] = gateway
-    elif gateway:
-        release["gateway"] = gateway
-    if "flag" in content:
-        release["flag"] = content.pop("flag")
-    if release:
-        content["release"] = release
+    beside = (
+        ["flag"] if content.get("gateway", {}).get("mode") == "tethered" else ["flag", "gateway"]
+    )
+    for name in beside:
+        if name in content:
+            content.setdefault("release", {})[name] = content.pop(name)
     return msgspec.convert(content, ServiceSettings)
 
 
@@ -306,15 +295,6 @@ def _variable(found: re.Match[str]) -> str:
     if not (value := os.environ.get(found[1], "").strip()):
         raise ValueError(f"the environment variable {found[1]!r} is not set")
     return value
-
-
-def check_url(url: str, *, query: bool = True) -> None:
-    """Refuse anything but the address of a web server, without showing it."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise ValueError("url must begin with http:// or https:// and have no user (not shown)")
-    if not query and (parts.query or parts.fragment):
-        raise ValueError("url must be a base URL without a query (not shown)")
 
 
 def is_loopback(host: str) -> bool:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -30,8 +31,6 @@ from tether.service.settings import Drawn, Scorer, ServiceSettings
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""
-WAITING_PER_THREAD = 4
-"""How many requests may wait for each one that is answered; more are refused."""
 ABOUT_THE_CLIENT = (
     "metadata", "prompt_cache_key", "safety_identifier", "seed", "service_tier", "store", "user"
 )  # fmt: skip
@@ -50,8 +49,8 @@ log = logging.getLogger("tether.service")
 class TetheredRun(ServedRun):
     """A run whose actions are answers of an upstream, over OpenAI's protocol."""
 
-    def __init__(self, *given: Any, upstream: Drawn, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, upstream: Drawn, *given: Any) -> None:
+        super().__init__(*given)
         self._url, self._model = upstream.url, upstream.model
 
     @endpoint("POST", "/v1/chat/completions", "decide")
@@ -150,30 +149,15 @@ def open_tethered(
     policies = {
         each: make_scorer(table, each, at_once, settings.folder) for each, table in scorers.items()
     }
-    safe = ChatPolicy(
-        old.url,
-        old.model,
-        settings=old.settings,
-        max_n=old.max_n,
-        api_key=old.api_key,
-        timeout=old.timeout,
-        retries=old.retries,
-        concurrency=at_once,
-    )
+    reached = msgspec.structs.asdict(old) | {"concurrency": at_once}
+    safe = ChatPolicy(reached.pop("url"), **reached)
     drawn = Shortlist(safe, size=gateway.candidates, temperature=gateway.pick_temperature)
     given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
     run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
+    metrics = metrics or ServiceMetrics()
     try:
         return TetheredRun(
-            run,
-            "gateway",
-            deadline,
-            metrics or ServiceMetrics(),
-            lambda rows: policies[name],
-            upstream=old,
-            name=name,
-            at_once=at_once,
-            waiting=WAITING_PER_THREAD * at_once,
+            *(old, run, "gateway", deadline, metrics, lambda rows: policies[name], at_once, name)
         )
     except BaseException:
         run.close()

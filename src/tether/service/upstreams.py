@@ -6,11 +6,11 @@ first event is, and the others are passed on as they come, whole and unchanged.
 
 from __future__ import annotations
 
-import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
@@ -61,28 +61,29 @@ class UpstreamError(Exception):
         self.reason = reason
 
 
+async def nothing() -> Parts:
+    """What follows on an answer that is whole."""
+    return
+    yield b""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What an upstream has answered: status 200 to 299, or 400 to 499.
 
     `content` is all of it; of a stream it is what came up to the first event, and `rest` yields
-    whole events as they come, or raises an `UpstreamError`. Close an answer that has a rest.
+    whole events as they come, or raises an `UpstreamError`. Close the rest.
     """
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     content: bytes
-    rest: Parts | None = None
+    rest: Parts = field(default_factory=nothing)
 
     @property
     def is_success(self) -> bool:
         """Whether it is an answer, and no refusal."""
         return self.status < 300
-
-    async def aclose(self) -> None:
-        """End a stream that is not read to its end."""
-        if self.rest is not None:
-            await self.rest.aclose()
 
 
 class UpstreamClient:
@@ -107,8 +108,8 @@ class UpstreamClient:
 
         With content it is a POST, in which the model is replaced; otherwise a GET.
         """
-        settings, loop = self._settings, asyncio.get_running_loop()
-        sent, until = request_headers(headers) | self._own, loop.time() + settings.finish_within
+        settings, until = self._settings, time.monotonic() + self._settings.finish_within
+        sent = request_headers(headers) | self._own
         if content is not None:
             sent[b"content-type"] = b"application/json"
             if settings.model is not None:
@@ -120,17 +121,17 @@ class UpstreamClient:
             content=content,
         )
         with named_failures():
-            async with asyncio.timeout(settings.first_byte_within):
-                try:
-                    response = await self._client.send(request, stream=True)
-                except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
-                    # a server may close a connection that it kept at this very moment
-                    response = await self._client.send(request, stream=True)
+            try:
+                response = await self._client.send(request, stream=True)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                # a server may close a connection that it kept at this very moment
+                response = await self._client.send(request, stream=True)
         parts = read_parts(response, until)
         try:
             return await read_answer(response, parts, is_completion=content is not None)
         except BaseException:
             await parts.aclose()
+            await response.aclose()  # where no part was read
             raise
 
     async def close(self) -> None:
@@ -145,7 +146,7 @@ def named_failures() -> Iterator[None]:
         yield
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
         raise UpstreamError("unreachable") from None
-    except (TimeoutError, httpx2.TimeoutException):
+    except httpx2.TimeoutException:
         raise UpstreamError("slow") from None
     except httpx2.DecodingError:
         raise UpstreamError("garbled") from None
@@ -155,17 +156,13 @@ def named_failures() -> Iterator[None]:
 
 async def read_parts(response: httpx2.Response, until: float) -> Parts:
     """The parts of a body, as they come."""
-    stream = response.aiter_bytes()
-    try:
-        while True:
-            with named_failures():
-                async with asyncio.timeout_at(until):
-                    part = await anext(stream, None)
-            if part is None:
-                return
-            yield part
-    finally:
-        with named_failures():
+    with named_failures():
+        try:
+            async for part in response.aiter_bytes():
+                if time.monotonic() > until:
+                    raise UpstreamError("slow")
+                yield part
+        finally:
             await response.aclose()
 
 

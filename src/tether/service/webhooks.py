@@ -32,8 +32,6 @@ from tether.service.served import Served
 from tether.service.settings import Webhook
 from tether.service.status import Status
 
-MOST_WAITING = 1_000
-"""How many events wait for a receiver; more are given up."""
 FIRST_WAIT, LONGEST_WAIT, GIVE_UP_SECONDS = 1.0, 300.0, 86_400.0
 """How many seconds pass before an event is sent again, at most, and until it is given up."""
 LAST_SECONDS = 5.0
@@ -55,8 +53,8 @@ class Event(Struct):
     details: dict[str, Any]
 
 
-class Events:
-    """Turns what holds, one look after the other, into events.
+class Notices:
+    """Turns what holds of a release or run, one look after the other, into events.
 
     An alarm that stands when the service starts is an event, since nobody may have been told; the
     step that it finds is not.
@@ -65,16 +63,15 @@ class Events:
     def __init__(self, served: Served) -> None:
         self._title, self._unit = served.title, served.unit
         self._before: Status | None = None
-        self._was_available: bool | None = None
+        self._is_available = True
 
     def noticed(self, now: Status | None) -> Iterator[Event]:
         """The events that lead to what holds now; None if the store is silent."""
-        available, was, last = now is not None, self._was_available, self._before
-        if available or was is not None:  # not if it never was
-            self._was_available = available
-        if was not in (None, available):
+        available, last = now is not None, self._before
+        if available != self._is_available and last is not None:  # not if it never was
             text = f"the store is {'available again' if available else 'unavailable'}"
             yield self._event("store", uuid.uuid4(), text, now, {"available": available})
+        self._is_available = available
         if now is None:
             return
         self._before, step = now, now.step
@@ -97,8 +94,7 @@ class Events:
         self, kind: str, name: object, text: str, now: Status | None, details: dict[str, Any]
     ) -> Event:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        share = None if now is None else now.share
-        identity = f"{self._title}/{kind}/{name}"
+        share, identity = None if now is None else now.share, f"{self._title}/{kind}/{name}"
         return Event(identity, kind, moment, f"{self._title}: {text}", share, details)
 
 
@@ -106,103 +102,77 @@ class DeliveryError(Exception):
     """An event was not taken, for now. The message has no URL, which may be a secret."""
 
 
-class Sender:
-    """Sends events to one webhook, one after the other, and each again until it is taken."""
+class Webhooks:
+    """Sends what is noticed to all webhooks; requests never wait for them.
 
-    def __init__(self, webhook: Webhook, place: int, metrics: ServiceMetrics) -> None:
-        self._webhook, self._place, self._metrics = webhook, str(place), metrics
-        self._waiting: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._client = httpx2.AsyncClient(trust_env=False, timeout=webhook.deadline)
-        self._task: asyncio.Task[None] | None = None
+    Each webhook gets its events one after the other, and each again until it is taken.
+    """
+
+    def __init__(self, webhooks: Sequence[Webhook], metrics: ServiceMetrics) -> None:
+        self._webhooks = {str(place): each for place, each in enumerate(webhooks, start=1)}
+        self._turns = {place: asyncio.Lock() for place in self._webhooks}  # in order of arrival
+        self._metrics, self._tasks = metrics, set[asyncio.Task[None]]()
+        self._client = httpx2.AsyncClient(trust_env=False, timeout=None)
+        self._notices: dict[str, Notices] = {}
+        self._lock: int | None = None
         self._ending = False
 
-    def put(self, event: Event) -> None:
-        """Send an event when those before it are sent; it returns at once."""
-        if event.event not in self._webhook.events:
-            return
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
-        if self._waiting.qsize() < MOST_WAITING:
-            self._waiting.put_nowait(event)
-        else:
-            self._give_up(event, "too many events wait")
+    def noticed(self, served: Served) -> None:
+        """Take what holds now."""
+        notices = self._notices.setdefault(served.title, Notices(served))
+        for event in list(notices.noticed(served.seen if served.is_available else None)):
+            for place, webhook in self._webhooks.items():
+                if event.event in webhook.events and self._is_mine():
+                    task = asyncio.get_running_loop().create_task(self._deliver(place, event))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """Try what waits once more, for a moment, and end."""
         self._ending = True
-        self._waiting.put_nowait(None)
-        if self._task is not None:
-            await asyncio.wait((self._task,), timeout=LAST_SECONDS)
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=LAST_SECONDS)
+            for task in late:
+                task.cancel()
         await self._client.aclose()
+        if self._lock is not None:
+            os.close(self._lock)
 
-    async def _run(self) -> None:
+    async def _deliver(self, place: str, event: Event) -> None:
         again = stamina.AsyncRetryingCaller(
             attempts=None, timeout=GIVE_UP_SECONDS, wait_initial=FIRST_WAIT, wait_max=LONGEST_WAIT
         ).on(lambda error: isinstance(error, DeliveryError) and not self._ending)
-        while (event := await self._waiting.get()) is not None:
+        async with self._turns[place]:
             try:
-                await again(self._attempt, event)
-            except Exception as error:  # it must go on
-                self._give_up(event, str(error) or type(error).__name__)
+                await again(self._send, place, event)
+            except Exception as error:
+                self._metrics.count("webhook_attempts", place, "given_up")
+                problem = str(error) or type(error).__name__
+                log.error("webhook %s does not get the event %s: %s", place, event.id, problem)
 
-    async def _attempt(self, event: Event) -> None:
-        now = int(time.time())
-        body = encode(event if self._webhook.format == "json" else {"text": event.text})
+    async def _send(self, place: str, event: Event) -> None:
+        webhook, now = self._webhooks[place], int(time.time())
+        body = encode(event if webhook.format == "json" else {"text": event.text})
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"tether/{__version__}",
             "Tether-Event-Id": event.id,  # the same when it is sent again
             "Tether-Timestamp": str(now),
         }
-        if self._webhook.secret is not None:
-            signed = hmac.new(self._webhook.secret.encode(), b"%d." % now + body, sha256)
+        if webhook.secret is not None:
+            signed = hmac.new(webhook.secret.encode(), b"%d." % now + body, sha256)
             headers["Tether-Signature"] = f"v1={signed.hexdigest()}"
         try:
-            async with asyncio.timeout(self._webhook.deadline):
-                found = await self._client.post(self._webhook.url, content=body, headers=headers)
+            async with asyncio.timeout(webhook.deadline):
+                found = await self._client.post(webhook.url, content=body, headers=headers)
             status, problem = found.status_code, f"status {found.status_code}"
         except (httpx2.HTTPError, OSError) as error:  # the message may have the URL
             status, problem = 503, type(error).__name__
         is_taken = 200 <= status < 300
-        result = "delivered" if is_taken else "failed"
-        self._metrics.count("webhook_attempts", self._place, result)
+        self._metrics.count("webhook_attempts", place, "delivered" if is_taken else "failed")
         if not is_taken:
             is_for_now = status >= 500 or status in TRY_AGAIN
             raise DeliveryError(problem) if is_for_now else ValueError(problem)
-
-    def _give_up(self, event: Event, problem: str) -> None:
-        self._metrics.count("webhook_attempts", self._place, "given_up")
-        fields = {"webhook": self._place, "id": event.id, "problem": problem}
-        log.error("an event is given up", extra={"fields": fields})
-
-
-class Webhooks:
-    """Sends what is noticed to all webhooks; requests never wait for them."""
-
-    def __init__(self, webhooks: Sequence[Webhook], metrics: ServiceMetrics) -> None:
-        places = enumerate(webhooks, start=1)
-        self._senders = [Sender(each, place, metrics) for place, each in places]
-        self._events: dict[str, Events] = {}
-        self._lock: int | None = None
-
-    def noticed(self, served: Served) -> None:
-        """Take what holds now."""
-        if not self._senders:
-            return
-        seen = served.seen if served.is_available else None
-        events = self._events.setdefault(served.title, Events(served))
-        for event in list(events.noticed(seen)):
-            if self._is_mine():
-                for sender in self._senders:
-                    sender.put(event)
-
-    async def close(self) -> None:
-        """End all senders, at the same time."""
-        await asyncio.gather(*(sender.close() for sender in self._senders))
-        if self._lock is not None:
-            os.close(self._lock)
 
     def _is_mine(self) -> bool:
         """Whether this worker sends: the one that holds a lock, which ends with its process."""
@@ -212,8 +182,7 @@ class Webhooks:
         lock = os.open(Path(folder, "webhooks.lock"), os.O_CREAT | os.O_WRONLY, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock
         except OSError:
             os.close(lock)
-            return False
-        self._lock = lock
-        return True
+        return self._lock is not None

@@ -9,7 +9,7 @@ path, the page asks every second for
 
 - `GET v1/document?seen=SEQ`: `{"as_of": time, "seq": integer, "document": document(history),
   "live": {"you": {"name": text, "roles": [text]}, "outage": text or null, "more": {"may_begin":
-  boolean, "beginning": integer or null}}}`. The document is null where the page has seen it;
+  boolean, "beginning": integer or null}}}`. The document is null if there is no newer one;
 - `POST v1/halt`, `v1/resume`, `v1/advance` (with the `step` that ends) or `v1/begin` (with the
   `round` that ends), and `{"reason": text}`, when somebody acts. An answer that is not a success
   has `{"error": {"message": text}}`.
