@@ -72,7 +72,7 @@ def read_contexts(
     if not columns:
         raise ValueError("context is empty: name at least one column, or write context=None")
     if both := [name for name in columns if name in used]:
-        raise ValueError(f"context: the columns {both} hold losses or log-probabilities already")
+        raise ValueError(f"context: the columns {both} are read already: none can be a context too")
     arrays = [plain_array(column(frame, "context", name)) for name in columns]
     if isinstance(context, str) and arrays[0].dtype.kind in "iubUS":
         return arrays[0]

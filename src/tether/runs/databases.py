@@ -127,9 +127,8 @@ class Database:
         try:
             yield
         except exc.SQLAlchemyError as error:
-            cause = " ".join(str(getattr(error, "orig", None) or error).split())
-            cause = redact_text(cause.replace(self._url, self.name))
-            message = f"could not {operation} {self.name}: {cause}"
+            cause = str(getattr(error, "orig", None) or error).replace(self._url, self.name)
+            message = f"could not {operation} {self.name}: {redact_text(' '.join(cause.split()))}"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
             raise StoreError(message) from error
