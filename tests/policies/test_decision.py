@@ -228,10 +228,9 @@ def test_a_no_where_only_propensities_are_known(counts, promise):
     found = tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
     assert (found.calibration.family, found.calibration.useful) == ("mix", False)
     assert "rows" in found.advice
-    del rows["x"]  # then all rows are alike, and show that 2 is rarer than stated
-    asked |= {"context": None, "promise": None, "alpha": 0.3, "confidence": None, "family": "mix"}
+    asked |= {"context": None, "min_propensity": 0.2}  # all rows alike show that 2 is rarer
     with pytest.raises(ValueError, match=r"min_propensity is 0\.2, but the old policy"):
-        tether.decide(rows, new=lambda x: np.full(len(x), 2), **(asked | {"min_propensity": 0.2}))
+        tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
 
 
 WRONG = [
