@@ -51,3 +51,4 @@ def test_columns_by_name(maker):
         frames.column(frame, "loss", "cost")
     assert frames.optional(frame, "loss", None).tolist() == [0.0, 1.0]
     assert frames.optional(frame, "context", None) is None
+    assert frames.column({"x": np.ma.array([0, 1], mask=[1, 0])}, "x", "x").tolist() == [None, 1]

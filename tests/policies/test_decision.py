@@ -228,6 +228,9 @@ def test_a_no_where_only_propensities_are_known(counts, promise):
     found = tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
     assert (found.calibration.family, found.calibration.useful) == ("mix", False)
     assert "rows" in found.advice
+    asked |= {"context": None, "min_propensity": 0.2}  # all rows alike show that 2 is rarer
+    with pytest.raises(ValueError, match=r"min_propensity is 0\.2, but the old policy"):
+        tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
 
 
 WRONG = [

@@ -138,6 +138,9 @@ def errors():
         "min_propensity": lambda: make(
             None, optimized, *rest, propensities=shown, min_propensity=0.4
         ),
+        "0.2525": lambda: make(
+            *(None, never, 1, ["call"], [0.0]), propensities=[0.5], min_propensity=0.4
+        ),
         "max_ratio": lambda: make(
             None, tether.Gaussian(0.0), None, [0.1], [0.0], propensities=[0.3], min_propensity=0.1
         ),

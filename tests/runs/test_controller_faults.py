@@ -56,6 +56,9 @@ def test_the_safe_policy_acts_while_the_store_is_locked(tmp_path, fallback):
     assert fallback is None or again.actions.tolist() == taken.actions.tolist()
     assert len(run.pending()) == (0 if fallback else 20)
     assert sum(run.history().units[1].rows.values()) == 20
+    if fallback is not None:  # an action has an id of the outbox and one of its row
+        with pytest.raises(ValueError, match="each action once"):
+            run.observe([taken.ids[0], again.ids[0]], [1.0, 0.0])
     assert run.verify() == []
     run.close()
 

@@ -53,6 +53,9 @@ def test_a_good_system_reaches_everybody(store_url, tmp_path):
 
 
 def test_the_guardrail_with_the_smallest_share_decides():
+    masked = np.ma.array([0.0] * 9, mask=[1] + [0] * 8)
+    with pytest.raises(ValueError, match=r"old\['error'\]\[0\] is missing"):
+        Release("sqlite://", {"error": 0.1}, old={"error": masked})
     guardrails = {"error": 0.1, "harm": 0.1}
     with Release("sqlite://", guardrails, old={"error": 0.02, "harm": 0.09}) as release:
         assert release.share == pytest.approx(0.01 / 0.91)

@@ -65,6 +65,7 @@ def test_bad_claims(wrong):
         *({"alpha": 1.5}, {"alpha": [0.1, 0.2]}, {"bound": 0.5}, {"loss": "other"}, {"seed": 3}),
         *({"thresholds": [0.5, 0.4]}, {"thresholds": 0.5}, {"groups": ["a"]}, {"test_weight": 2.0}),
         *({"weights": -np.ones(400)}, {"weights": np.ones(3)}),
+        {"test_weight": 0.5, "weights": np.ones(400)},
     ],
 )
 def test_bad_arguments(option):

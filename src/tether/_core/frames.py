@@ -33,7 +33,8 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
         raise TypeError(f"{argument} must be the name of a column, got {shown(name)}")
     if name not in known:
         raise ValueError(f"{argument}: there is no column {name!r}; the frame has {known}")
-    return np.asarray(frame[name])
+    values = frame[name]
+    return plain_array(values) if np.ma.is_masked(values) else np.asarray(values)
 
 
 def optional(frame: Frame, argument: str, name: str | None) -> NDArray[Any] | None:

@@ -21,8 +21,8 @@ from tether.control.checks import is_refuted
 from tether.control.gains import WeightedMean
 from tether.control.log import Log
 from tether.control.plan import plan
-from tether.policies.decision_rows import Month, Question, pooled_log, recorded_policy
-from tether.policies.logs import compare_with_policy, make_log, make_proposals
+from tether.policies.decision_rows import WHOLE, Month, Question, pooled_log, recorded_policy
+from tether.policies.logs import compare_with_policy, make_log, make_proposals, max_ratio_of
 from tether.policies.policy import Policy, PolicyLike, is_finite
 from tether.policies.tethered import Decided, Tethered
 
@@ -315,6 +315,11 @@ def decide(
     question = replace(question, family=family)
     known = recorded_policy(month, listed, recorded) if finite else None
     if family == "mix":
+        if known is not None:  # the rows may refute the statement by actions that none of them took
+            with _naming_what_is_wrong(question):
+                table = known.log_prob_all(month.contexts)
+                shown = np.logaddexp(table, np.log(WHOLE))
+                max_ratio_of(question.min_propensity, shown, finite=True)
         return replace(_made(question, None, chosen, (month,), recorded), old=known)
     if known is None:
         raise ValueError(

@@ -147,6 +147,9 @@ def make_log(
             if known is not None and len(known) == 2:
                 tables["safe"] = two_action_table(stated_of_safe, taken)
     lowest = tables.get("safe", scores["safe"])
+    if known is not None and "safe" not in tables and len(known) > 1:  # others share what is left
+        left = 1 - np.exp(lowest) * (1 - PROPENSITY_TOLERANCE)
+        lowest = np.minimum(lowest, np.log(left / (len(known) - 1)))
     stated["max_ratio"] = max_ratio_of(min_propensity, lowest, finite=finite)
     if known is not None and "safe" in tables and not isinstance(contexts, int):
         for name, table in tables.items():
@@ -249,7 +252,7 @@ def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool
     if lowest < np.log(smallest) - PROPENSITY_TOLERANCE:
         raise ValueError(
             f"min_propensity is {min_propensity!r}, but the safe policy takes an action with the "
-            f"probability {np.exp(lowest):.6g}"
+            f"probability {np.exp(lowest):.6g} or less"
         )
     return float(max(1 / smallest, np.exp(-lowest)))
 

@@ -145,6 +145,8 @@ def rows_of(state: State, ids: Integers) -> Integers:
             f"ids {unknown[:5].tolist()} are unknown ({len(unknown)} of {len(ids)}): this run has "
             f"not assigned them. Nothing was stored"
         )
+    if len(np.unique(rows)) < len(rows):  # by its id in the outbox and by that of its row
+        raise ValueError(f"ids must name each action once, got {ids[:5].tolist()}")
     return rows
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tether._core import validate
-from tether._core.arrays import Integers
+from tether._core.arrays import Integers, plain_array
 from tether.runs.actions import named_losses
 from tether.runs.body import Columns, pack
 from tether.runs.decide_share import decide_share, is_over
@@ -437,7 +437,7 @@ def _old_systems(
         )
     found = {}
     for name, given in old.items():
-        word, bound, values = f"old[{name!r}]", limits[name].bound, np.asarray(given)
+        word, bound, values = f"old[{name!r}]", limits[name].bound, plain_array(given)
         if values.ndim == 0:
             declared = validate.number(word, values.item(), above=0, below=bound, including=(0,))
             found[name] = OldSystem(declared=declared)

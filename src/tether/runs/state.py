@@ -331,6 +331,8 @@ class State:
         rows = columns.pop("row")
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.rows.size):
             raise ValueError("losses of rows that do not exist")
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError("two losses of one row")
         for column, values in columns.items():
             known, stored = ~np.isnan(values), self.rows[column]
             mine = rows[known]
@@ -347,7 +349,7 @@ class State:
     def _fold_withdrawn(self, _: Event, __: Any, columns: dict[str, Any]) -> None:
         if (columns["row"] < 0).any():
             raise ValueError("rows that do not exist are withdrawn")
-        rows = columns["row"][~self.rows["withdrawn"][columns["row"]]]
+        rows = np.unique(columns["row"][~self.rows["withdrawn"][columns["row"]]])
         self.stop.withdraw(self, rows)
         self.rows["withdrawn"][rows] = True
 

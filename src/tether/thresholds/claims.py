@@ -296,6 +296,11 @@ class ItemWeights(NamedTuple):
             validate.reject("weights", values, ~valid, "a finite weight of at least 0")
         if test_weight is not None:
             test_weight = validate.number("test_weight", test_weight, above=0, below=np.inf)
+            if test_weight < (largest := float(values.max())):
+                raise ValueError(
+                    f"test_weight must be at least the largest of weights, {largest:g}, since it "
+                    f"bounds the weight of any item, got {test_weight:g}"
+                )
         return cls(values, test_weight)
 
     def take(self, items: Integers) -> ItemWeights:

@@ -67,8 +67,8 @@ def gcrc(
     weights : array_like or mapping, optional
         One importance weight per item, for a known shift; by name where items have names.
     test_weight : float, optional
-        An upper bound on the weight of the test item, on the scale of `weights`. By default the
-        largest of them, and then nothing is promised.
+        An upper bound on the weight of any item, on the scale of `weights`. By default the largest
+        of them, and then nothing is promised.
     groups : array_like or mapping, optional
         The group of each item, for one threshold and one promise per group; by name where items
         have names. Within a group of n items nothing passes unless bound / (n + 1) ≤ alpha.
