@@ -1,13 +1,11 @@
-"""What a Prometheus server reads of a service: of this process, or of all its workers together."""
+"""What a Prometheus server reads of a service."""
 
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
     from tether.service.status import Status
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 FIRST_BYTE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """The seconds that requests, and first bytes of the gateway, are counted by."""
-METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable with the folder in which several workers share their metrics."""
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "share": ("The share of the new system or policy; 0 while the store fails.", ()),
     "log_beta": ("How far the optimized policy may go, as a log; -Inf is not at all.", ()),
@@ -34,8 +30,6 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "loss_missing": ("Rows without an outcome.", ("guardrail", "system")),
 }
 """What is told of each release or run, which all have the label `release`."""
-MODES: dict[str, Any] = {"store_available": "livemin", "reports_waiting": "livesum"}
-"""How the numbers of several workers are put together, if not as the most recent."""
 COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "http_requests": ("Requests answered.", ("route", "status")),
     "decisions": (
@@ -82,7 +76,6 @@ class ServiceMetrics:
             made = Histogram(f"tether_{name}", text, labels, buckets=limits, **kept)
             self._metrics[name] = made
         for name, (text, labels) in GAUGES.items():
-            kept["multiprocess_mode"] = MODES.get(name, "livemostrecent")
             self._metrics[name] = Gauge(f"tether_{name}", text, ("release", *labels), **kept)
 
     def count(self, name: str, *labels: str, by: float = 1.0) -> None:
@@ -126,8 +119,4 @@ class ServiceMetrics:
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        if METRICS_FOLDER not in os.environ:
-            return generate_latest(self.registry)
-        together = CollectorRegistry()
-        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-        return generate_latest(together)
+        return generate_latest(self.registry)

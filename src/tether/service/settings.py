@@ -174,11 +174,10 @@ class RunTable(Table, frozen=True, kw_only=True):
 
 
 class Listen(Table, frozen=True, kw_only=True):
-    """Where requests arrive, and how many processes answer them."""
+    """Where requests arrive."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
-    workers: Annotated[int, Meta(ge=1, le=64)] = 1
 
 
 class Access(Table, frozen=True, kw_only=True):

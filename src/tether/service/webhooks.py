@@ -1,23 +1,19 @@
 """Events, such as alarms and steps, sent to those who want to know: signed, and in order.
 
 Every service of a release sees the same alarms and steps and gives their events the same ids, so
-that who receives them from several services can tell which ones are the same. Of the workers of one
-service one sends them.
+that who receives them from several services can tell which ones are the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hmac
 import logging
-import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -27,7 +23,7 @@ from msgspec import Struct
 
 from tether._version import __version__
 from tether.service.api import encode
-from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
+from tether.service.metrics import ServiceMetrics
 from tether.service.served import Served
 from tether.service.settings import Webhook
 from tether.service.status import Status
@@ -114,7 +110,6 @@ class Webhooks:
         self._metrics, self._tasks = metrics, set[asyncio.Task[None]]()
         self._client = httpx2.AsyncClient(trust_env=False, timeout=None)
         self._notices: dict[str, Notices] = {}
-        self._lock: int | None = None
         self._ending = False
 
     def noticed(self, served: Served) -> None:
@@ -122,7 +117,7 @@ class Webhooks:
         notices = self._notices.setdefault(served.title, Notices(served))
         for event in list(notices.noticed(served.seen if served.is_available else None)):
             for place, webhook in self._webhooks.items():
-                if event.event in webhook.events and self._is_mine():
+                if event.event in webhook.events:
                     task = asyncio.get_running_loop().create_task(self._deliver(place, event))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
@@ -135,8 +130,6 @@ class Webhooks:
             for task in late:
                 task.cancel()
         await self._client.aclose()
-        if self._lock is not None:
-            os.close(self._lock)
 
     async def _deliver(self, place: str, event: Event) -> None:
         again = stamina.AsyncRetryingCaller(
@@ -173,16 +166,3 @@ class Webhooks:
         if not is_taken:
             is_for_now = status >= 500 or status in TRY_AGAIN
             raise DeliveryError(problem) if is_for_now else ValueError(problem)
-
-    def _is_mine(self) -> bool:
-        """Whether this worker sends: the one that holds a lock, which ends with its process."""
-        folder = os.environ.get(METRICS_FOLDER)
-        if folder is None or self._lock is not None:
-            return True
-        lock = os.open(Path(folder, "webhooks.lock"), os.O_CREAT | os.O_WRONLY, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._lock = lock
-        except OSError:
-            os.close(lock)
-        return self._lock is not None
