@@ -76,7 +76,7 @@ def record(
     if settings.gateway is None:
         raise ValueError(f"{file} has no tethered [gateway]")
     contexts, actions = chat_rows(columns[given["prompt"]], columns[given["answer"]])
-    run = open_tethered(settings, deadline=SECONDS_TO_WAIT).controller
+    run = open_tethered(settings, deadline=SECONDS_TO_WAIT).run
     with run:
         units = run.history().units
         if len(units) > 1 or units[0].rows["old"]:

@@ -28,7 +28,7 @@ from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
-from tether.runs.state import LOSS, MICROSECONDS, State
+from tether.runs.state import LOSS, MICROSECONDS
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.batcher import Batcher
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
@@ -158,13 +158,14 @@ class Decided(NamedTuple):
 class ServedRelease(Served):
     """A release that is served."""
 
+    run: Release
     unit, fallback = "step", "old system"
 
     def __init__(
         self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
     ) -> None:
         super().__init__(name, title, release, limits.store_deadline, *metrics)
-        self.release, self._answer_within = release, limits.answer_within
+        self._answer_within = limits.answer_within
         self._batcher = Batcher(self._call, "tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided] | None:
@@ -197,7 +198,7 @@ class ServedRelease(Served):
 
         def job(t: Transaction) -> tuple[int, int]:
             keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
-            return self.release.observe_in(t, keys, np.array(arms), columns, **keep)
+            return self.run.observe_in(t, keys, np.array(arms), columns, **keep)
 
         with refusals():
             within = self.deadline if within is None else within
@@ -216,17 +217,12 @@ class ServedRelease(Served):
         return found
 
     def _read(self, t: Transaction) -> Status:
-        self.release.begin_if_due(t)
+        self.run.begin_if_due(t)
         return super()._read(t)
-
-    def _promises(self, state: State) -> Mapping[str, float | None]:
-        if state.share <= 0:  # the old system alone answers, at its own risk
-            return {}
-        return {name: each.tolerated for name, each in state.given.limits.items()}
 
     def _call(self, items: list[tuple[Turn, Any]], seconds: float) -> Sequence[Any]:
         """What comes of items, all of them in one transaction."""
-        return self.release.submit(lambda t: self._in_turns(t, items), seconds)
+        return self.run.submit(lambda t: self._in_turns(t, items), seconds)
 
     def _in_turns(self, t: Transaction, items: list[tuple[Turn, Any]]) -> Sequence[Any]:
         results: list[Any] = [None] * len(items)
@@ -240,7 +236,7 @@ class ServedRelease(Served):
         asked = {place: keys for place, (its, keys) in enumerate(items) if its is Turn.ASSIGN}
         if asked:
             every = dict.fromkeys(key for keys in asked.values() for key in keys)
-            arms, fresh = self.release.assign_in(t, list(every))
+            arms, fresh = self.run.assign_in(t, list(every))
             for place, keys in asked.items():
                 results[place] = []
                 for key in keys:

@@ -69,7 +69,6 @@ class Scorer(Table, frozen=True, kw_only=True):
     function: ImportPath | None = None
     url: Url | None = None
     api_key: Text | None = None
-    batched: bool = False
     timeout: Seconds = 5.0
 
     def __post_init__(self) -> None:
@@ -111,7 +110,6 @@ class TetheredGateway(Table, frozen=True, kw_only=True, tag="tethered", tag_fiel
     past_scorers: dict[str, Scorer] = {}
     candidates: Annotated[int, Meta(ge=2, le=256)] = 8
     pick_temperature: Annotated[float, Meta(ge=0)] = 1.0
-    requests_at_once: Annotated[int, Meta(ge=1, le=1_000)] = 64
     controller: dict[str, Any] = {}
 
 
@@ -170,7 +168,6 @@ class RunTable(Table, frozen=True, kw_only=True):
     controller: ImportPath
     optimized: ImportPath | None = None
     contexts: ImportPath | None = None
-    calls_at_once: Annotated[int, Meta(ge=1, le=256)] = 4
 
 
 class Listen(Table, frozen=True, kw_only=True):

@@ -178,12 +178,12 @@ async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion:
         raise UpstreamError(reason)
     kind = given.get("content-type", "").partition(";")[0].strip().lower()
     if status < 300 and kind == "text/event-stream":
-        events, first, data = whole_events(parts), b"", None
+        events, first = whole_events(parts), b""
         async for part in events:
             first += part
-            if (data := _DATA.search(first)) is not None:
+            if _DATA.search(first) is not None:
                 break
-        if data is None or not is_part(parse_json(data[1])):
+        if b'"choices"' not in first or has_error(first):
             raise UpstreamError("garbled")
         return Answer(status, headers, first, events)
     content = bytearray()
@@ -192,7 +192,10 @@ async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion:
         if len(content) > MAX_ANSWER_BYTES:
             raise UpstreamError("garbled")
     found = parse_json(bytes(content))
-    is_right = is_part(found) and bool(found["choices"]) if is_completion else bool(found)
+    is_right = bool(found)
+    if is_completion:
+        answered = found if isinstance(found, dict) and found.get("error") is None else {}
+        is_right = isinstance(answered.get("choices"), list) and bool(answered["choices"])
     if status < 300 and not is_right:
         raise UpstreamError("garbled")
     return Answer(status, headers, bytes(content))
@@ -218,12 +221,6 @@ async def whole_events(parts: Parts) -> Parts:
             yield begun
         elif begun.strip() or not has_end:
             raise UpstreamError("broken")
-
-
-def is_part(found: Any) -> bool:
-    """Whether something is a completion, or a part of one, which may have no choice yet."""
-    is_one = isinstance(found, dict) and isinstance(found.get("choices"), list)
-    return is_one and found.get("error") is None
 
 
 def parse_json(content: bytes) -> Any:
