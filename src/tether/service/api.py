@@ -262,15 +262,17 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
     refusal = {"description": "Refused, or failed.", "content": content([Error])}
     done = {"description": "Done.", "content": content(endpoint.results, endpoint.media)}
     responses = {str(endpoint.status): done, "4XX": refusal, "5XX": refusal}
-    made: dict[str, Any] = {"summary": endpoint.summary, "responses": responses}
+    names = {"path": [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]}
+    names["query"] = [*(endpoint.query.__struct_fields__ if endpoint.query else ())]
+    parameters = [
+        {"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}}
+        for place in names
+        for name in names[place]
+    ]
+    made = {"summary": endpoint.summary, "responses": responses, "parameters": parameters}
     if endpoint.role is not None:
         made["description"] = f"Needs the role {endpoint.role!r}."
         made["security"] = [{"bearer": []}, {"header": []}]
     if endpoint.bodies:
         made["requestBody"] = {"required": True, "content": content(endpoint.bodies)}
-    path = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
-    query = () if endpoint.query is None else endpoint.query.__struct_fields__
-    text = {"schema": {"type": "string"}}
-    parameters = [{"name": name, "in": "path", "required": True, **text} for name in path]
-    parameters += [{"name": name, "in": "query", **text} for name in query]
-    return made | ({"parameters": parameters} if parameters else {})
+    return made

@@ -137,7 +137,6 @@ class GatewayRelease(ServedRelease):
         while self._reports:
             await asyncio.sleep(REPORT_EVERY)
             told, self._reports = self._reports, []
-            self.metrics.put("reports_waiting", len(told), self.title)
             named = self.settings.reported.items()
             outcomes = [
                 ((unit.key, unit.system), {name: losses[what] for name, what in named})
@@ -148,7 +147,6 @@ class GatewayRelease(ServedRelease):
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self.metrics.put("reports_waiting", 0, self.title)
 
 
 class Unit(Response):

@@ -20,7 +20,6 @@ METRICS: dict[str, tuple[Any, str, str]] = {
     "alarm_standing": (Gauge, "1 while an alarm stands.", "release"),
     "gate_failing": (Gauge, "1 while there is an alarm, or a mean shown to exceed.", "release"),
     "store_available": (Gauge, "1 if the store answers and takes rows.", "release"),
-    "reports_waiting": (Gauge, "Losses of the gateway that are to be stored.", "release"),
     "tolerated": (Gauge, "What is tolerated of each loss; NaN if relative.", "release guardrail"),
     "promise": (Gauge, "What is promised; NaN while nothing is.", "release guardrail"),
     "loss_mean": (Gauge, "Mean since the ramp or round began.", "release guardrail system"),

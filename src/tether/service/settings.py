@@ -154,8 +154,6 @@ class ReleaseTable(Table, frozen=True, kw_only=True):
         }
         if self.signing_key is not None:
             given["key"] = Path(folder, self.signing_key)
-            if not given["key"].is_file():
-                raise ValueError(f"signing_key must be a file, and there is no {given['key']}")
         if self.gateway is not None:
             given |= {"reported": self.gateway.reported, "patience": self.gateway.patience}
         return given
@@ -323,12 +321,6 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
     """
     given = Path(path)
     try:
-        content = tomllib.loads(given.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no settings file {given}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{given} is not a TOML file: {error}") from None
-    try:
-        return make_settings(content, given.parent)
+        return make_settings(tomllib.loads(given.read_text(encoding="utf-8")), given.parent)
     except (ValueError, TypeError, AttributeError) as error:  # a value where a table belongs
         raise ValueError(f"{given}: {error}") from None

@@ -148,8 +148,6 @@ def named_failures() -> Iterator[None]:
         raise UpstreamError("unreachable") from None
     except httpx2.TimeoutException:
         raise UpstreamError("slow") from None
-    except httpx2.DecodingError:
-        raise UpstreamError("garbled") from None
     except (httpx2.HTTPError, httpx2.StreamError, OSError):
         raise UpstreamError("broken") from None
 
@@ -169,11 +167,8 @@ async def read_parts(response: httpx2.Response, until: float) -> Parts:
 async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion: bool) -> Answer:
     """The answer that a response is; what is not refused must be what the protocol says."""
     status, given = response.status_code, response.headers
-    headers = tuple(
-        each
-        for name, value in given.raw
-        if (each := (name.lower(), value))[0].startswith(SENT_BACK)
-    )
+    raw = [(name.lower(), value) for name, value in given.raw]
+    headers = tuple(each for each in raw if each[0].startswith(SENT_BACK))
     if status >= 300 and (reason := REFUSALS.get(status) or REFUSALS.get(status // 100)):
         raise UpstreamError(reason)
     kind = given.get("content-type", "").partition(";")[0].strip().lower()
@@ -248,9 +243,8 @@ def with_model(content: bytes, model: str) -> bytes:
 
 def request_headers(given: Headers) -> dict[bytes, bytes]:
     """The headers of a client's request that an upstream may see."""
-    headers = {name.lower(): value for name, value in given}
     return {
         name: value
-        for name, value in headers.items()
+        for name, value in given
         if name not in NOT_SENT_ON and not name.startswith(OWN_HEADERS)
     }
