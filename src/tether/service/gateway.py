@@ -113,9 +113,7 @@ class GatewayRelease(ServedRelease):
 
     async def begin(self, unit: Unit) -> None:
         """Decide which system answers a unit, and count it as under way."""
-        found = await self.decide([unit.key])
-        if found is not None:
-            unit.is_stored, (unit.system, unit.is_first) = True, found[0]
+        ((unit.system, unit.is_first, unit.is_stored),) = await self.decide([unit.key])
         self._under_way += 1
 
     def end(self, unit: Unit) -> None:

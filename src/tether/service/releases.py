@@ -17,7 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -149,10 +149,11 @@ class Turn(Enum):
 
 
 class Decided(NamedTuple):
-    """The system of a key, and whether this request is the first unit of its row."""
+    """The system of a key, whether it is stored, and by this request for the first time."""
 
-    system: str
+    system: System
     is_first: bool
+    is_stored: bool
 
 
 class ServedRelease(Served):
@@ -168,18 +169,18 @@ class ServedRelease(Served):
         self._answer_within = limits.answer_within
         self._batcher = Batcher(self._call, "tether-release")
 
-    async def decide(self, keys: list[bytes]) -> list[Decided] | None:
-        """The system of each key; None if the old one answers without the store."""
-        was, found = self.takes_rows, None
+    async def decide(self, keys: list[bytes]) -> list[Decided]:
+        """The system of each key: the old one where the store has not taken them in time."""
+        was = self.takes_rows
         try:
-            found = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
+            found: list[Decided] = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
+            self.takes_rows = True
         except StoreError as error:
+            found, self.takes_rows = [Decided("old", False, False)] * len(keys), False
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
-            self.metrics.count("decisions", self.title, "old", "false", by=len(keys))
-        for system, count in Counter(each.system for each in found or ()).items():
-            self.metrics.count("decisions", self.title, system, "true", by=count)
-        self.takes_rows = found is not None
+        for (system, _, stored), count in Counter(found).items():
+            self.metrics.count("decisions", self.title, system, str(stored).lower(), by=count)
         if self.takes_rows and not was:
             log.info("decisions are stored again")
         return found
@@ -240,7 +241,8 @@ class ServedRelease(Served):
             for place, keys in asked.items():
                 results[place] = []
                 for key in keys:
-                    results[place].append(Decided(SYSTEMS[arms[key]], key in fresh))
+                    system = cast(System, SYSTEMS[arms[key]])
+                    results[place].append(Decided(system, key in fresh, True))
                     fresh.discard(key)
         return results
 
@@ -254,9 +256,8 @@ class ServedRelease(Served):
         given = [body.key] if isinstance(body, OneKey) else body.keys
         keys = [read_key(each) for each in given]
         found = await self.decide(keys) if keys else []
-        systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
-        pairs = zip(given, systems, strict=True)
-        made = [Decision(key, system, found is not None) for key, system in pairs]
+        pairs = zip(given, found, strict=True)
+        made = [Decision(key, each.system, each.is_stored) for key, each in pairs]
         return made[0] if isinstance(body, OneKey) else {"decisions": made}
 
     @endpoint("POST", "/v1/outcomes", "report")
