@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -76,7 +77,8 @@ class Access:
         if self._path is None:
             if client and not is_loopback(client):
                 raise ApiError(403, "only this machine may connect: there are no API keys")
-            if not is_loopback(request.url.hostname or ""):  # another name that leads here
+            host = urlsplit("//" + headers.get("host", "")).hostname
+            if not is_loopback(host or ""):  # another name that leads here
                 raise ApiError(403, "the host must be this machine: there are no API keys")
             scope["tether.name"], scope["tether.roles"] = ANYONE, frozenset(ROLES)
         elif role is not None:

@@ -165,12 +165,12 @@ class Handler:
             response = made if isinstance(made, Response) else json_response(made, endpoint.status)
             await response(scope, receive, answer)
         except Exception as error:
-            if not isinstance(error, ApiError):
+            refused = error
+            if not isinstance(refused, ApiError):
                 log.exception("a request to %s failed", endpoint.path)
+                refused = ApiError(500, "something went wrong: see the log")
             if status:  # the answer has begun: the connection can only be closed
                 raise
-            unknown = ApiError(500, "something went wrong: see the log")
-            refused = error if isinstance(error, ApiError) else unknown
             await error_response(refused)(scope, receive, answer)
         self._metrics.count("http_requests", endpoint.path, str(status))
         self._metrics.time("http_request_seconds", time.perf_counter() - begun, endpoint.path)
@@ -262,13 +262,11 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
     refusal = {"description": "Refused, or failed.", "content": content([Error])}
     done = {"description": "Done.", "content": content(endpoint.results, endpoint.media)}
     responses = {str(endpoint.status): done, "4XX": refusal, "5XX": refusal}
-    names = {"path": [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]}
-    names["query"] = [*(endpoint.query.__struct_fields__ if endpoint.query else ())]
-    parameters = [
-        {"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}}
-        for place in names
-        for name in names[place]
-    ]
+    path = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
+    query = () if endpoint.query is None else endpoint.query.__struct_fields__
+    text = {"schema": {"type": "string"}}
+    parameters = [{"name": name, "in": "path", "required": True, **text} for name in path]
+    parameters += [{"name": name, "in": "query", **text} for name in query]
     made = {"summary": endpoint.summary, "responses": responses, "parameters": parameters}
     if endpoint.role is not None:
         made["description"] = f"Needs the role {endpoint.role!r}."
