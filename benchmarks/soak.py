@@ -247,6 +247,8 @@ class Soak:
 
 async def kill_service(soak: Soak) -> bool:
     """SIGKILL to any service but the first, which is started again."""
+    if len(soak.ports) < 2:
+        return False
     port = soak.rng.choice(soak.ports[1:])
     soak.processes[port].kill()
     soak.processes[port].wait(30)
