@@ -53,7 +53,7 @@ def main(store: str = "sqlite", clients: str = "16") -> None:
     try:
         wait_until_ready(bare, here := f"http://127.0.0.1:{port}")
         for path, other in (("/v1/decisions", here), (CHAT, f"http://127.0.0.1:{soak.old.port}")):
-            found: dict[str, list[list[float]]] = {soak.address: [], other: []}
+            found: dict[str, list[list[float]]] = {soak.address(): [], other: []}
             for turn in range(ROUNDS + 1):  # the first warms up
                 for address in found:
                     keys = (f"{turn} {n}" for n in range(REQUESTS))

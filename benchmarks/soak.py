@@ -1,17 +1,16 @@
-"""A service under load whose workers, upstream and database are killed at random, and what holds.
+"""Services on one store under load; they, an upstream and the database are killed at random.
 
-    python -m benchmarks.soak [--minutes 30] [--store postgresql] [--workers 3]
+    python -m benchmarks.soak [--minutes 30] [--store postgresql] [--services 3]
 
 Checked afterwards: every answer with stored=true is a row of its system in the store; every request
 was answered; what the gateway reported by itself is stored; memory is flat; and `verify` finds
-nothing. One worker, the oldest, is never killed: its memory is measured.
+nothing. The first service is never killed: its memory is measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import random
 import signal
 import socket
@@ -40,9 +39,9 @@ CLIENTS = 16
 CHAT_SHARE, REPORT_SHARE, ERROR = 0.2, 0.3, 0.02
 """How many requests go through the gateway, how many have a reported outcome, and how many fail."""
 ANSWER_SECONDS = 30.0
-"""A request without an answer for so long, while a worker is up, has none."""
+"""A request without an answer for so long, while a service is up, has none."""
 GROWTH_MIB, GROWTH_BYTES_PER_ROW, GROWTH_SECONDS = 32.0, 400.0, 600.0
-"""How much a worker may grow after its warm-up, which a shorter run is."""
+"""How much a service may grow after its warm-up, which a shorter run is."""
 SETTINGS = """
 [release]
 store = "{store}"
@@ -51,7 +50,6 @@ old = {{ complaint = 0.02, failure = 0.02 }}
 step = 4000
 [listen]
 port = {port}
-workers = {workers}
 [gateway]
 failure_guardrail = "failure"
 [gateway.old]
@@ -81,19 +79,6 @@ def wait_until_ready(process: subprocess.Popen[bytes], address: str) -> None:
     raise TimeoutError("the service did not become ready")
 
 
-def worker_pids(parent: int) -> list[int]:
-    """The workers of a service: its children, without that which tracks their resources."""
-
-    def command(pid: str) -> bytes:
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return b""
-
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(pid) for pid in children if b"spawn_main" in command(pid)]
-
-
 class Upstream:
     """An upstream in a process of its own, which answers with its name."""
 
@@ -120,26 +105,36 @@ class Upstream:
 
 
 class Soak:
-    """A service with workers on a store, its clients, and what disturbs it."""
+    """Services on a store, their clients, and what disturbs them."""
 
-    def __init__(self, store: str, workers: int, seed: int) -> None:
-        self.folder, port = Path(tempfile.mkdtemp(prefix="tether-soak-")), free_port()
-        self.address, self.rng = f"http://127.0.0.1:{port}", random.Random(seed)
+    def __init__(self, store: str, services: int, seed: int) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tether-soak-"))
+        self.ports, self.rng = [free_port() for _ in range(services)], random.Random(seed)
         self.server = postgres_server.Server() if store == "postgresql" else None
         self.store = str(self.folder / "release.db")
         if self.server is not None:
             self.store = self.server.database()
         self.old, self.new = Upstream("old"), Upstream("new")
-        ports = {"port": port, "old": self.old.port, "new": self.new.port}
-        path, self.errors = self.folder / "serve.toml", self.folder / "log"
-        path.write_text(SETTINGS.format(store=self.store, workers=workers, **ports))
+        self.errors = self.folder / "log"
         self.stored: set[tuple[str, str]] = set()
         self.seconds: list[float] = []
         self.counts: Counter[str] = Counter()
-        with self.errors.open("wb") as errors:
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        for port in self.ports:
+            self.start(port)
+            wait_until_ready(self.processes[port], f"http://127.0.0.1:{port}")
+
+    def start(self, port: int) -> None:
+        """Start a service at a port."""
+        path, upstreams = self.folder / f"{port}.toml", {"old": self.old.port, "new": self.new.port}
+        path.write_text(SETTINGS.format(store=self.store, port=port, **upstreams))
+        with self.errors.open("ab") as errors:
             command = [sys.executable, "-m", "tether", "serve", str(path)]
-            self.process = subprocess.Popen(command, stderr=errors)
-        wait_until_ready(self.process, self.address)
+            self.processes[port] = subprocess.Popen(command, stderr=errors)
+
+    def address(self) -> str:
+        """Any of the services."""
+        return f"http://127.0.0.1:{random.choice(self.ports)}"
 
     async def run(self, seconds: float, rate: float) -> list[tuple[float, int]]:
         ends, samples = asyncio.Event(), list[tuple[float, int]]()
@@ -158,13 +153,14 @@ class Soak:
         return samples
 
     async def post(self, client: Client, path: str, body: object) -> httpx2.Response | None:
-        """The answer to a request, which is repeated if its connection is lost."""
+        """The answer of the client's service; of any other one once the connection is lost."""
         end = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < end:
             try:
-                found = await client.post(f"{self.address}{path}", json=body)
+                found = await client.post(path, json=body)
             except httpx2.TransportError as error:
                 self.counts[f"connections: {type(error).__name__}"] += 1
+                client.base_url = self.address()
                 await asyncio.sleep(0.02)
                 continue
             if found.status_code == 200 or path == "/v1/outcomes":
@@ -177,7 +173,7 @@ class Soak:
     async def _ask_on(self, number: int, rate: float, ends: asyncio.Event) -> None:
         """Decide on keys, one after the other, and report losses of some."""
         rng, keys, recent = random.Random(number), count(), list[str]()
-        async with Client(timeout=ANSWER_SECONDS) as client:
+        async with Client(base_url=self.address(), timeout=ANSWER_SECONDS) as client:
             while not ends.is_set():
                 key = rng.choice(recent) if recent and rng.random() < 0.5 else ""
                 key = key or f"client {number}: {next(keys)}"
@@ -216,14 +212,13 @@ class Soak:
 
     async def _measure(self, samples: list[tuple[float, int]], end: float) -> None:
         while time.monotonic() < end:
-            if pids := worker_pids(self.process.pid):
-                status = Path(f"/proc/{pids[0]}/status").read_text()
-                samples.append((time.monotonic(), int(status.partition("VmRSS:")[2].split()[0])))
+            status = Path(f"/proc/{self.processes[self.ports[0]].pid}/status").read_text()
+            samples.append((time.monotonic(), int(status.partition("VmRSS:")[2].split()[0])))
             await asyncio.sleep(1.0)
 
     def close(self) -> None:
         """End everything that was started."""
-        for process in (self.process, self.old.process, self.new.process):
+        for process in (*self.processes.values(), self.old.process, self.new.process):
             process.kill()
             process.wait(30)
         if self.server is not None:
@@ -245,17 +240,19 @@ class Soak:
         if (fifth := len(kib) // 5) >= 2:
             grown = (np.median(kib[-fifth:]) - np.median(kib[fifth : 2 * fifth])) / 1024
             allowed = GROWTH_MIB + self.counts["answers"] * GROWTH_BYTES_PER_ROW / 2**20
-            print(f"memory of a worker: {kib[0] / 1024:.0f} MiB; it grew by {grown:.1f} MiB")
+            print(f"memory of a service: {kib[0] / 1024:.0f} MiB; it grew by {grown:.1f} MiB")
             if grown > allowed and samples[-1][0] - samples[0][0] >= GROWTH_SECONDS:
-                yield f"a worker grew by {grown:.1f} MiB after its warm-up"
+                yield f"a service grew by {grown:.1f} MiB after its warm-up"
 
 
-async def kill_worker(soak: Soak) -> bool:
-    """SIGKILL to any worker but the oldest, if another one runs."""
-    pids = worker_pids(soak.process.pid)
-    if len(pids) < 2:
+async def kill_service(soak: Soak) -> bool:
+    """SIGKILL to any service but the first, which is started again."""
+    if len(soak.ports) < 2:
         return False
-    os.kill(soak.rng.choice(pids[1:]), signal.SIGKILL)
+    port = soak.rng.choice(soak.ports[1:])
+    soak.processes[port].kill()
+    soak.processes[port].wait(30)
+    soak.start(port)
     return True
 
 
@@ -284,10 +281,11 @@ async def kill_database(soak: Soak) -> bool:
 
 
 async def halt_and_resume(soak: Soak) -> bool:
-    """A person halts the release, and resumes it at another worker."""
-    async with Client(timeout=ANSWER_SECONDS) as client:
+    """A person halts the release, and resumes it at another service."""
+    async with Client(base_url=soak.address(), timeout=ANSWER_SECONDS) as client:
         done = await soak.post(client, "/v1/halt", {"reason": "soak"})
         await asyncio.sleep(soak.rng.uniform(0.5, 2.0))
+        client.base_url = soak.address()
         await soak.post(client, "/v1/resume", {"reason": "soak"})
     return done is not None
 
@@ -306,7 +304,7 @@ async def fail_upstream(soak: Soak) -> bool:
 
 
 DISTURBANCES: dict[str, tuple[float, Callable[[Soak], Awaitable[bool]]]] = {
-    "kill a worker": (4.0, kill_worker),
+    "kill a service": (4.0, kill_service),
     "freeze the database": (3.0, freeze_database),
     "kill the database": (2.0, kill_database),
     "halt and resume": (1.0, halt_and_resume),
@@ -315,19 +313,20 @@ DISTURBANCES: dict[str, tuple[float, Callable[[Soak], Awaitable[bool]]]] = {
 """What happens at random, with its weight; each says whether it was done."""
 
 
-def main(minutes: float, store: str, workers: int, seed: int = 0, rate: float = 400.0) -> bool:
+def main(minutes: float, store: str, services: int, seed: int = 0, rate: float = 400.0) -> bool:
     """Run, and print what was seen; whether everything holds."""
-    soak = Soak(store, workers, seed)
+    soak = Soak(store, services, seed)
     try:
         samples = asyncio.run(soak.run(60 * minutes, rate))
-        soak.process.send_signal(signal.SIGTERM)
-        status = soak.process.wait(60)
-        wrong = [] if status in (0, -signal.SIGTERM) else [f"the service ended with {status}"]
+        for process in soak.processes.values():
+            process.terminate()
+        ended = {process.wait(60) for process in soak.processes.values()}
+        wrong = [f"a service ended with {each}" for each in ended - {0, -signal.SIGTERM}]
         wrong += soak.find_wrong(samples)
     finally:
         soak.close()
     shown = ", ".join(f"{1000 * q:.1f}" for q in np.quantile(soak.seconds, [0.5, 0.99, 0.999]))
-    print(f"{store}, {workers} workers, {minutes:g} minutes; p50, p99, p99.9: {shown} ms")
+    print(f"{store}, {services} services, {minutes:g} minutes; p50, p99, p99.9: {shown} ms")
     for name, number in sorted(soak.counts.items()):
         print(f"  {name}: {number:,}")
     for each in wrong[:20]:
@@ -340,5 +339,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--store", choices=["postgresql", "sqlite"], default="postgresql")
-    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--services", type=int, default=3)
     sys.exit(not main(**vars(parser.parse_args())))

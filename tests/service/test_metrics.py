@@ -9,10 +9,11 @@ from pathlib import Path
 import httpx2
 import pytest
 import yaml
+from prometheus_client import Counter, Gauge, Histogram
 
 from tests.service.running import running, settings, tries
 from tether.service import add_key
-from tether.service.metrics import COUNTERS, GAUGES
+from tether.service.metrics import METRICS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = EXAMPLES / "prometheus-rules.yml"
@@ -51,7 +52,8 @@ def test_the_alerts_of_the_example_are_raised_when_they_should(tmp_path):
     asked = {each["alertname"] for each in yaml.safe_load(tests)["tests"][0]["alert_rule_test"]}
     rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
     assert asked == {each["alert"] for each in rules}
-    there = {f"tether_{name}" for name in GAUGES} | {f"tether_{name}_total" for name in COUNTERS}
+    suffixes = {Counter: "_total", Gauge: "", Histogram: "_bucket"}
+    there = {f"tether_{name}{suffixes[kind]}" for name, (kind, *_) in METRICS.items()}
     used = set(re.findall(r"tether_\w+", RULES.read_text()))
     assert used <= there  # a misspelled name would raise nothing
 

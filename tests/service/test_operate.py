@@ -100,6 +100,7 @@ def test_a_mean_that_is_shown_to_exceed_fails_the_gate_without_a_stop(
         status = client.get("/v1/status").json()
         assert (status["verdict"], status["losses"]["latency"]["bound"]) == ("fail", 2)
         assert status["losses"]["complaint"]["new"]["lower"] > 0.5
+        assert status["losses"]["complaint"]["promise"] == (0.05 if limit == "0.05;" else None)
         assert "mean of 1 on 120 rows" in " ".join(status["warnings"])
 
 

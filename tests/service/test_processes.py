@@ -1,10 +1,9 @@
-"""`tether serve` as processes: workers that are killed, a database that fails, and a short soak."""
+"""`tether serve` as processes: a database that fails, the log, and a short soak."""
 
-import os
-import signal
+import logging
+import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,31 +13,31 @@ from benchmarks import soak
 
 from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
-from tests.service.running import LONG, Receiver, tries, until
+from tests.service.running import LONG, tries, until
 from tether.runs import Release, Run
+from tether.service.server import OneLine
 
 SETTINGS = """
 [release]
 store = "{store}"
 [listen]
 port = {port}
-workers = {workers}
 [limits]
 answer_within = {within}
 """
 
 
 @contextmanager
-def served(folder, store, workers=1, within=LONG, more=""):
-    """A service that answers, until the end of the context; its process and its address."""
+def served(folder, store, within=LONG):
+    """A service that answers, until the end of the context; its address."""
     port = soak.free_port()
     path = folder / f"serve-{port}.toml"
-    path.write_text(SETTINGS.format(store=store, port=port, workers=workers, within=within) + more)
+    path.write_text(SETTINGS.format(store=store, port=port, within=within))
     process = subprocess.Popen([sys.executable, "-m", "tether", "serve", str(path)])
     address = f"http://127.0.0.1:{port}"
     try:
         soak.wait_until_ready(process, address)
-        yield process, address
+        yield address
     finally:
         process.terminate()
         process.wait(LONG)
@@ -56,35 +55,6 @@ def decide(address, key):
     return found.json()
 
 
-def test_a_worker_that_is_killed_is_started_again_and_one_sends_webhooks(tmp_path):
-    create(tmp_path / "release.db")
-    with Receiver() as receiver:
-        hooks = f'[[webhooks]]\nurl = "{receiver.url}"\nevents = ["halt"]\n'
-        with served(tmp_path, "release.db", workers=2, more=hooks) as (process, address):
-            answers = [decide(address, f"user {number}") for number in range(20)]
-            before = soak.worker_pids(process.pid)
-            assert len(before) == 2
-            os.kill(before[0], signal.SIGSTOP)
-            time.sleep(1.5)  # by now an answer of it is waited for
-            os.kill(before[0], signal.SIGKILL)
-            until(lambda: len(set(soak.worker_pids(process.pid)) - set(before)) == 1)
-            for _ in tries():
-                try:
-                    answers += [decide(address, f"late {number}") for number in range(20)]
-                    break
-                except httpx2.TransportError:  # it was sent to the one that is gone
-                    continue
-            assert all(each["stored"] for each in answers)
-            httpx2.post(f"{address}/v1/halt", json={"reason": "x"}, timeout=LONG)
-            line = 'tether_alarm_standing{release="release"} 1.0'
-            until(lambda: line in httpx2.get(f"{address}/metrics", timeout=LONG).text)
-            until(lambda: receiver.requests)
-    assert process.returncode in (0, -signal.SIGTERM)
-    assert {each["id"] for each in receiver.requests} == {"release/halt/1"}
-    with Run.open(tmp_path / "release.db") as run:
-        assert run.verify() == []
-
-
 def test_two_services_on_a_postgresql_that_fails(server, postgres_url, tmp_path):
     """No answer waits for the store: it is frozen, or down, until all of them are there."""
     create(postgres_url)
@@ -97,8 +67,8 @@ def test_two_services_on_a_postgresql_that_fails(server, postgres_url, tmp_path)
                 return found["system"]
 
     with (
-        served(tmp_path, postgres_url, within=0.3) as (_, one),
-        served(tmp_path, postgres_url, within=0.3) as (_, other),
+        served(tmp_path, postgres_url, within=0.3) as one,
+        served(tmp_path, postgres_url, within=0.3) as other,
     ):
         assert [stored(each) for each in (one, other)] == ["new", "new"]
         with frozen(server_pids(server)):
@@ -119,17 +89,34 @@ def test_two_services_on_a_postgresql_that_fails(server, postgres_url, tmp_path)
         assert run.verify() == []
 
 
-def test_the_port_and_the_settings_are_checked_before_anything_starts(tmp_path):
-    (tmp_path / "serve.toml").write_text('[release]\nstore = "nothing.db"\n[listen]\nport = 0\n')
-    command = [sys.executable, "-m", "tether", "serve", str(tmp_path / "serve.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
-    assert done.returncode != 0
-    assert "release.guardrails" in done.stderr
+def test_wrong_settings_and_a_port_that_is_taken_end_it(tmp_path):
+    create(tmp_path / "release.db")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for name, words in (("nothing.db", "release.guardrails"), ("release.db", "in use")):
+            text = SETTINGS.format(store=name, port=port, within=1)
+            (tmp_path / "serve.toml").write_text(text)
+            command = [sys.executable, "-m", "tether", "serve", str(tmp_path / "serve.toml")]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
+            assert done.returncode != 0
+            assert words in done.stderr
     assert not Path(tmp_path, "nothing.db").exists()
+
+
+def test_the_log_says_where_an_error_arose_and_not_what_it_quotes():
+    try:
+        raise ValueError("tether_s3cret") from KeyError("s3cret")
+    except ValueError:
+        told = ("postgresql://ann:s3cret@db %s", ("x\ns3cret",), sys.exc_info())
+    line = OneLine().format(logging.LogRecord("asyncio", 40, __file__, 1, *told))
+    assert line.startswith("postgresql://***@db x\n")
+    assert "KeyError" in line
+    assert __file__ in line
+    assert "s3cret" not in line.replace('"tether_s3cret"', "").replace('"s3cret"', "")
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_nothing_that_was_answered_is_lost(capsys):
     store = "sqlite" if postgres_server.missing() else "postgresql"
-    assert soak.main(minutes=0.15, store=store, workers=2, rate=60.0), capsys.readouterr().out
+    assert soak.main(minutes=0.15, store=store, services=2, rate=60.0), capsys.readouterr().out

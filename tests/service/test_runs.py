@@ -122,7 +122,7 @@ def test_requests_go_on_while_a_round_is_calibrated(clinic, monkeypatch):
 def test_many_clients_at_once(clinic):
     """Every action that was answered is stored once."""
     (served,) = clinic.service.served
-    before = len(served.controller.pending())
+    before = len(served.run.pending())
 
     def ask(number):
         contexts = [[float(number), float(k)] for k in range(1 + number % 3)]
@@ -133,7 +133,7 @@ def test_many_clients_at_once(clinic):
 
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(ask, range(24)))
-    stored = served.controller.pending()
+    stored = served.run.pending()
     rows = zip(stored.contexts.tolist(), stored.actions.tolist(), strict=True)
     by_id = dict(zip(stored.ids.tolist(), rows, strict=True))
     seen = set()

@@ -68,7 +68,7 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         ("[releases.v1]\n", "cannot be called 'v1'"),
         ('store = "{name}.db"\n[releases.a]\nflag.key = "b"\n[releases.b]\n', "got ['b', 'b']"),
         ('[run]\ncontroller = "clinic"\n', "`$.run.controller`"),
-        ("[release\n", "is not a TOML file"),
+        ("[release\n", "(at line 1, column 9)"),
         (RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n', "url"),
     ],
 )

@@ -40,7 +40,7 @@ def table(store, url, **options):
     """A gateway that tolerates harm in 15 of 100 answers."""
     old = {"url": url, "model": "small", "timeout": LONG, "retries": 0}
     scorer = {"name": "v1", "function": "tests.service.test_tethered:prefer_yes"}
-    usual = {"store": str(store), "old": old, "candidates": 4, "requests_at_once": 8}
+    usual = {"store": str(store), "old": old, "candidates": 4}
     controller = {"alpha": 0.15, "missing": "exclude"} | options.pop("controller", {})
     usual |= {"mode": "tethered", "scorer": scorer, "controller": controller}
     return usual | options
@@ -61,7 +61,7 @@ def collect(served, count, rng):
     taken = served.act(np.array([asked(each) for each in questions], dtype=object))
     said = [read_answer(each)["message"]["content"] for each in taken.actions]
     risks = [RISKS[question][each] for question, each in zip(questions, said, strict=True)]
-    served.controller.observe(taken.ids, (rng.random(count) < risks).astype(float))
+    served.run.observe(taken.ids, (rng.random(count) < risks).astype(float))
 
 
 def test_collect_begin_act_outcome_alarm(tmp_path):

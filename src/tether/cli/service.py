@@ -17,7 +17,7 @@ from tether.cli.terminal import Options, argument, command, print_line
 def serve(
     file: Annotated[Path, argument("A TOML file with the settings of the service.")],
 ) -> None:
-    """Serve a release, a run or a gateway over HTTP until Ctrl-C; logs are JSON lines on stderr."""
+    """Serve a release, a run or a gateway over HTTP until Ctrl-C; logs go to stderr."""
     from tether.service import read_service_settings, run_service
 
     run_service(read_service_settings(file))
@@ -76,7 +76,7 @@ def record(
     if settings.gateway is None:
         raise ValueError(f"{file} has no tethered [gateway]")
     contexts, actions = chat_rows(columns[given["prompt"]], columns[given["answer"]])
-    run = open_tethered(settings, deadline=SECONDS_TO_WAIT).controller
+    run = open_tethered(settings, deadline=SECONDS_TO_WAIT).run
     with run:
         units = run.history().units
         if len(units) > 1 or units[0].rows["old"]:

@@ -15,10 +15,10 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -65,16 +65,10 @@ class Access:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._minute, self._wrong = 0, Counter[str]()
-        self._path: Path | None = None
-        self._keys: dict[str, ApiKey] = {}
-        self._read_at = time.monotonic()
-        if (keys := settings.access.keys) is not None:
-            self._path = Path(settings.folder, keys)
-            try:
-                self._keys = {key.sha256: key for key in _read(self._path)}
-            except OSError as error:
-                made = f"must be a file that `tether serve-key` made, got {str(self._path)!r}"
-                raise ValueError(f"access.keys {made}: {error.strerror}") from None
+        self._read_at, keys = time.monotonic(), settings.access.keys
+        self._path = None if keys is None else Path(settings.folder, keys)
+        known = () if self._path is None else _read(self._path)
+        self._keys = {key.sha256: key for key in known}
 
     def admit(self, request: Request, role: str | None) -> None:
         """Note who asks; an error if they may not."""
@@ -83,7 +77,8 @@ class Access:
         if self._path is None:
             if client and not is_loopback(client):
                 raise ApiError(403, "only this machine may connect: there are no API keys")
-            if not _is_local(headers.get("host", "")):  # another name that leads here
+            host = urlsplit("//" + headers.get("host", "")).hostname
+            if not is_loopback(host or ""):  # another name that leads here
                 raise ApiError(403, "the host must be this machine: there are no API keys")
             scope["tether.name"], scope["tether.roles"] = ANYONE, frozenset(ROLES)
         elif role is not None:
@@ -130,13 +125,6 @@ def _secret(headers: Mapping[str, str]) -> str:
         except (binascii.Error, ValueError):
             return ""
     return headers.get("x-api-key", "")
-
-
-@lru_cache(maxsize=256)
-def _is_local(host: str) -> bool:
-    """Whether a Host header names this machine, and not a name that leads here."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    return is_loopback(name.removeprefix("[").removesuffix("]").lower())
 
 
 def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:

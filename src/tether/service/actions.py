@@ -19,14 +19,14 @@ from threading import Event, Thread
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from tether._core.contexts import length
 from tether._core.files import import_path, redact_text
 from tether.runs import Controller
 from tether.runs.actions import Actions
-from tether.runs.errors import LossesMissingError, RoundOverError, RoundTakenError, StoreError
+from tether.runs.errors import RoundOverError
 from tether.service.api import ApiError, endpoint
 from tether.service.metrics import ServiceMetrics
 from tether.service.served import MOST_ITEMS, Reason, Served, loss_columns, refusals
@@ -63,17 +63,16 @@ class RunOutcome(Struct, forbid_unknown_fields=True):
     """What an action cost and brought; `loss` where the run has one loss."""
 
     id: Id
-    loss: float | UnsetType = UNSET
-    losses: dict[str, float] | UnsetType = UNSET
+    loss: float | None = None
+    losses: dict[str, float] | None = None
     reward: float | None = None
 
     def named(self, known: Sequence[str]) -> dict[str, float]:
         """The losses by name."""
-        if self.losses is not UNSET and self.loss is UNSET:
+        if self.losses is not None and self.loss is None:
             return self.losses
-        if self.loss is UNSET or self.losses is not UNSET or len(known) > 1:
-            told = f"losses, with some of {known}" if len(known) > 1 else "either loss or losses"
-            raise ApiError(400, f"an outcome of this run has {told}")
+        if self.loss is None or self.losses is not None or len(known) > 1:
+            raise ApiError(400, f"an outcome has either loss or losses; this run has {known}")
         return {known[0]: self.loss}
 
 
@@ -111,11 +110,13 @@ def contexts_from_json(values: Sequence[Any]) -> Any:
 
 
 class ServedRun(Served):
-    """A run that is served; its rounds begin in a thread beside all requests.
+    """A run that is served, and closed if that fails; its rounds begin beside all requests.
 
     `improve(rows)` makes the next policy of training rows, and `name` is the name of that policy.
-    Up to `at_once` calls act at once, and others wait.
     """
+
+    run: Controller
+    calls_at_once = 4  # others wait
 
     def __init__(
         self,
@@ -124,14 +125,17 @@ class ServedRun(Served):
         deadline: float,
         metrics: ServiceMetrics,
         improve: Callable[[Any], Any] | None,
-        at_once: int,
         name: str | None = None,
     ) -> None:
         super().__init__("", title, run, deadline, metrics)
-        self.controller, self._improve, self._name = run, improve, name
+        self._improve, self._name = improve, name
         self._ending = Event()
-        self._round = run.round or run.begin()
-        self._threads = ThreadPoolExecutor(at_once, "tether-actions")
+        try:
+            self._round = run.round or run.begin()
+        except BaseException:
+            run.close()
+            raise
+        self._threads = ThreadPoolExecutor(self.calls_at_once, "tether-actions")
         self._beginning: int | None = None
         self._begin_failure, self._fails = "", False
 
@@ -165,7 +169,7 @@ class ServedRun(Served):
         try:
             return self._round.act(contexts, rng, keys=keys)
         except RoundOverError:
-            self._round = self.controller.round or self._round
+            self._round = self.run.round or self._round
             return self._round.act(contexts, rng, keys=keys)
 
     def _note(self, taken: Actions) -> None:
@@ -188,7 +192,7 @@ class ServedRun(Served):
             if self._beginning == number + 1 or number == present - 1:
                 return number + 1
             raise ApiError(409, f"round must be the present one, {present}, got {number}")
-        self.controller.append_act("begin", reason, actor)
+        self.run.append_act("begin", reason, actor)
         self._beginning, self._begin_failure = number + 1, ""
         Thread(target=self._begin, name="tether-begin", daemon=True).start()
         return number + 1
@@ -196,13 +200,11 @@ class ServedRun(Served):
     def _begin(self) -> None:
         try:
             assert self._improve is not None
-            policy = self._improve(self.controller.training_rows())
-            self._round = self.controller.begin(policy, name=self._name)
+            policy = self._improve(self.run.training_rows())
+            self._round = self.run.begin(policy, name=self._name)
         except Exception as error:
-            expected = (LossesMissingError, RoundTakenError, StoreError, ValueError)
-            is_known = isinstance(error, expected)
             self._begin_failure = redact_text(f"{type(error).__name__}: {error}")
-            log.error("a round did not begin", exc_info=None if is_known else error)
+            log.exception("a round did not begin")
         finally:
             self._beginning = None
 
@@ -224,13 +226,13 @@ class ServedRun(Served):
         given = [body] if isinstance(body, RunOutcome) else body.outcomes
         if not given:
             return {"new": 0}
-        run, limits = self.controller, self.run.settings.limits
+        limits = self.run.settings.limits
         named = ((int(each.id), each.named(list(limits))) for each in given)
         rows, columns = loss_columns(named, limits)
         rewards = {int(each.id): each.reward for each in given if each.reward is not None}
         gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
         with refusals():
-            new = await asyncio.to_thread(run.observe, rows, columns, gained)
+            new = await asyncio.to_thread(self.run.observe, rows, columns, gained)
         self.metrics.count("outcomes", self.title, by=new)
         return {"new": new}
 
@@ -271,12 +273,7 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    given = settings.limits.store_deadline, metrics, improve or None, table.calls_at_once
-    try:
-        served = ActingRun(made, "run", *given)
-    except BaseException:
-        made.close()
-        raise
+    served = ActingRun(made, "run", settings.limits.store_deadline, metrics, improve or None)
     served.convert = convert or contexts_from_json
     return served
 

@@ -165,12 +165,12 @@ class Handler:
             response = made if isinstance(made, Response) else json_response(made, endpoint.status)
             await response(scope, receive, answer)
         except Exception as error:
-            if not isinstance(error, ApiError):
+            refused = error
+            if not isinstance(refused, ApiError):
                 log.exception("a request to %s failed", endpoint.path)
+                refused = ApiError(500, "something went wrong: see the log")
             if status:  # the answer has begun: the connection can only be closed
                 raise
-            unknown = ApiError(500, "something went wrong: see the log")
-            refused = error if isinstance(error, ApiError) else unknown
             await error_response(refused)(scope, receive, answer)
         self._metrics.count("http_requests", endpoint.path, str(status))
         self._metrics.time("http_request_seconds", time.perf_counter() - begun, endpoint.path)
@@ -262,15 +262,15 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
     refusal = {"description": "Refused, or failed.", "content": content([Error])}
     done = {"description": "Done.", "content": content(endpoint.results, endpoint.media)}
     responses = {str(endpoint.status): done, "4XX": refusal, "5XX": refusal}
-    made: dict[str, Any] = {"summary": endpoint.summary, "responses": responses}
-    if endpoint.role is not None:
-        made["description"] = f"Needs the role {endpoint.role!r}."
-        made["security"] = [{"bearer": []}, {"header": []}]
-    if endpoint.bodies:
-        made["requestBody"] = {"required": True, "content": content(endpoint.bodies)}
     path = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
     query = () if endpoint.query is None else endpoint.query.__struct_fields__
     text = {"schema": {"type": "string"}}
     parameters = [{"name": name, "in": "path", "required": True, **text} for name in path]
     parameters += [{"name": name, "in": "query", **text} for name in query]
-    return made | ({"parameters": parameters} if parameters else {})
+    made = {"summary": endpoint.summary, "responses": responses, "parameters": parameters}
+    if endpoint.role is not None:
+        made["description"] = f"Needs the role {endpoint.role!r}."
+        made["security"] = [{"bearer": []}, {"header": []}]
+    if endpoint.bodies:
+        made["requestBody"] = {"required": True, "content": content(endpoint.bodies)}
+    return made

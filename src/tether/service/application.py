@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from html import escape
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -68,14 +68,6 @@ def make_application(settings: ServiceSettings) -> Starlette:
     """
     service = Service(settings)
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await service.start()
-        try:
-            yield
-        finally:
-            await service.close()
-
     async def refuse(request: Request, error: Exception) -> Response:
         """What is said of a path or method that there is not."""
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -92,7 +84,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
     )
     application = Starlette(
         routes=service.routes,
-        lifespan=lifespan,
+        lifespan=service.running,
         middleware=[origins] if settings.access.origins else [],
         exception_handlers={HTTPException: refuse},
     )
@@ -123,22 +115,23 @@ class Service:
             for each in endpoints
         ]
 
-    async def start(self) -> None:
-        """Look at every store once, and begin to follow it."""
-        for each in self.served:
-            await each.start(self._noticed)
-        self._is_ready = True
+    @asynccontextmanager
+    async def running(self, application: Starlette) -> AsyncIterator[None]:
+        """Follow every store, let everything end that is under way, and close the stores."""
+        try:
+            for each in self.served:
+                await each.start(self._noticed)
+            self._is_ready = True
+            yield
+        finally:
+            self._is_ready = False
+            for each in self.served:
+                await each.close()
+            await self._webhooks.close()
 
-    async def close(self) -> None:
-        """Let everything end that is under way, and close the stores."""
-        self._is_ready = False
-        for each in self.served:
-            await each.close()
-        await self._webhooks.close()
-
-    def _noticed(self, served: Served) -> None:
+    def _noticed(self, served: Served, *before: Any) -> None:
         self.metrics.status(served.title, served.status)
-        self._webhooks.noticed(served)
+        self._webhooks.noticed(served, *before)
 
     def _open(self) -> list[Endpoint]:
         """Open what is served, and say what is answered about it."""
@@ -196,7 +189,8 @@ class Service:
         """Metrics for Prometheus."""
         for each in self.served:
             self.metrics.status(each.title, each.status)
-        return Response(self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        text = generate_latest(self.metrics.registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     @endpoint("GET", "/openapi.json", None)
     async def show_schema(self, request: Request, body: None) -> dict[str, Any]:

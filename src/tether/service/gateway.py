@@ -113,9 +113,7 @@ class GatewayRelease(ServedRelease):
 
     async def begin(self, unit: Unit) -> None:
         """Decide which system answers a unit, and count it as under way."""
-        found = await self.decide([unit.key])
-        if found is not None:
-            unit.is_stored, (unit.system, unit.is_first) = True, found[0]
+        ((unit.system, unit.is_first, unit.is_stored),) = await self.decide([unit.key])
         self._under_way += 1
 
     def end(self, unit: Unit) -> None:
@@ -137,7 +135,6 @@ class GatewayRelease(ServedRelease):
         while self._reports:
             await asyncio.sleep(REPORT_EVERY)
             told, self._reports = self._reports, []
-            self.metrics.put("reports_waiting", len(told), self.title)
             named = self.settings.reported.items()
             outcomes = [
                 ((unit.key, unit.system), {name: losses[what] for name, what in named})
@@ -148,7 +145,6 @@ class GatewayRelease(ServedRelease):
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
-        self.metrics.put("reports_waiting", 0, self.title)
 
 
 class Unit(Response):

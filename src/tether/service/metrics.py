@@ -1,72 +1,45 @@
-"""What a Prometheus server reads of a service: of this process, or of all its workers together."""
+"""What a Prometheus server reads of a service."""
 
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
     from tether.service.status import Status
 
-LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-FIRST_BYTE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """The seconds that requests, and first bytes of the gateway, are counted by."""
-METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The environment variable with the folder in which several workers share their metrics."""
-GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "share": ("The share of the new system or policy; 0 while the store fails.", ()),
-    "log_beta": ("How far the optimized policy may go, as a log; -Inf is not at all.", ()),
-    "step": ("The number of the present step or round.", ()),
-    "step_rows": ("Rows of the present step or round so far.", ()),
-    "alarm_standing": ("1 while an alarm stands.", ()),
-    "gate_failing": ("1 while the gate fails: an alarm, or a mean shown to exceed.", ()),
-    "store_available": ("1 if the store answers and takes rows.", ()),
-    "reports_waiting": ("Losses of the gateway that are to be stored.", ()),
-    "tolerated": ("What is tolerated of each loss; NaN if relative.", ("guardrail",)),
-    "promise": ("What is promised of each loss; NaN while nothing is.", ("guardrail",)),
-    "loss_mean": ("Mean loss since the ramp or round began.", ("guardrail", "system")),
-    "loss_lower": ("Lower end of its 95 % interval.", ("guardrail", "system")),
-    "loss_outcomes": ("Outcomes that are known.", ("guardrail", "system")),
-    "loss_missing": ("Rows without an outcome.", ("guardrail", "system")),
+METRICS: dict[str, tuple[Any, str, str]] = {
+    "share": (Gauge, "The share of the new system or policy; 0 while the store fails.", "release"),
+    "log_beta": (Gauge, "How far the policy may go, as a log; -Inf is not at all.", "release"),
+    "step": (Gauge, "The number of the present step or round.", "release"),
+    "step_rows": (Gauge, "Rows of the present step or round so far.", "release"),
+    "alarm_standing": (Gauge, "1 while an alarm stands.", "release"),
+    "gate_failing": (Gauge, "1 while there is an alarm, or a mean shown to exceed.", "release"),
+    "store_available": (Gauge, "1 if the store answers and takes rows.", "release"),
+    "tolerated": (Gauge, "What is tolerated of each loss; NaN if relative.", "release guardrail"),
+    "promise": (Gauge, "What is promised; NaN while nothing is.", "release guardrail"),
+    "loss_mean": (Gauge, "Mean since the ramp or round began.", "release guardrail system"),
+    "loss_lower": (Gauge, "Lower end of its 95 % interval.", "release guardrail system"),
+    "loss_outcomes": (Gauge, "Outcomes that are known.", "release guardrail system"),
+    "loss_missing": (Gauge, "Rows without an outcome.", "release guardrail system"),
+    "http_requests": (Counter, "Requests answered.", "route status"),
+    "http_request_seconds": (Histogram, "Time to answer a request.", "route"),
+    "decisions": (Counter, "Keys answered, with or without the store.", "release system stored"),
+    "actions": (Counter, "Actions taken, by who took them.", "release served stored"),
+    "outcomes": (Counter, "Losses stored for the first time.", "release"),
+    "outcomes_without_row": (Counter, "Outcomes skipped: there is no row of them.", "release"),
+    "operator_acts": (Counter, "Acts of people.", "release act"),
+    "webhook_attempts": (Counter, "Sent: delivered, failed for now, given_up.", "webhook result"),
+    "upstream_failures": (Counter, "Requests left without answer.", "release upstream reason"),
+    "gateway_answers": (Counter, "By system decided and asked.", "release system served"),
+    "gateway_first_byte_seconds": (Histogram, "Time to the first byte.", "release system"),
+    "gateway_reports_dropped": (Counter, "Losses given up, which count as the bound.", "release"),
 }
-"""What is told of each release or run, which all have the label `release`."""
-MODES: dict[str, Any] = {"store_available": "livemin", "reports_waiting": "livesum"}
-"""How the numbers of several workers are put together, if not as the most recent."""
-COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "http_requests": ("Requests answered.", ("route", "status")),
-    "decisions": (
-        "Keys answered; without the store stored is false.", ("release", "system", "stored"),
-    ),
-    "actions": ("Actions taken, by who took them.", ("release", "served", "stored")),
-    "outcomes": ("Losses stored for the first time.", ("release",)),
-    "outcomes_without_row": ("Outcomes that were skipped: there is no row of them.", ("release",)),
-    "operator_acts": ("Acts of people.", ("release", "act")),
-    "webhook_attempts": (
-        "Events sent: delivered, failed (and tried again), or given_up.", ("webhook", "result"),
-    ),
-    "upstream_failures": (
-        "Requests that an upstream did not answer.", ("release", "upstream", "reason"),
-    ),
-    "gateway_answers": (
-        "Requests answered, by the system decided and the upstream that answered.",
-        ("release", "system", "served"),
-    ),
-    "gateway_reports_dropped": ("Losses given up, which count as the bound.", ("release",)),
-}  # fmt: skip
-"""What is counted."""
-HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
-    "http_request_seconds": ("Time to answer a request.", ("route",), LATENCY_BUCKETS),
-    "gateway_first_byte_seconds": (
-        "Time from a request to the first byte of its answer.",
-        ("release", "system"),
-        FIRST_BYTE_BUCKETS,
-    ),
-}
-"""What is measured of requests."""
+"""What is told, counted and measured: its kind, its description and its labels."""
 
 
 class ServiceMetrics:
@@ -74,16 +47,12 @@ class ServiceMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        kept: dict[str, Any] = {"registry": self.registry}
         self._metrics: dict[str, Any] = {}
-        for name, (text, labels) in COUNTERS.items():
-            self._metrics[name] = Counter(f"tether_{name}", text, labels, **kept)
-        for name, (text, labels, limits) in HISTOGRAMS.items():
-            made = Histogram(f"tether_{name}", text, labels, buckets=limits, **kept)
-            self._metrics[name] = made
-        for name, (text, labels) in GAUGES.items():
-            kept["multiprocess_mode"] = MODES.get(name, "livemostrecent")
-            self._metrics[name] = Gauge(f"tether_{name}", text, ("release", *labels), **kept)
+        for name, (kind, text, labels) in METRICS.items():
+            more: dict[str, Any] = {"buckets": BUCKETS} if kind is Histogram else {}
+            self._metrics[name] = kind(
+                f"tether_{name}", text, labels.split(), registry=self.registry, **more
+            )
 
     def count(self, name: str, *labels: str, by: float = 1.0) -> None:
         """Count something."""
@@ -123,11 +92,3 @@ class ServiceMetrics:
             for system, mean in (("old", each.old), ("new", each.new)):
                 for figure in ("mean", "lower", "outcomes", "missing"):
                     self.put(f"loss_{figure}", getattr(mean, figure), release, loss, system)
-
-    def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        if METRICS_FOLDER not in os.environ:
-            return generate_latest(self.registry)
-        together = CollectorRegistry()
-        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-        return generate_latest(together)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -75,11 +75,9 @@ class OfrepApi:
 
     async def _evaluation(self, name: str, key: bytes) -> Evaluation:
         flag, served = self._releases[name]
-        found = await served.decide([key])
-        variant: Any = "old" if found is None else found[0].system
-        reason: Any = "UNKNOWN" if found is None else "SPLIT"
-        value = flag.new if variant == "new" else flag.old
-        return Evaluation(name, value, reason, variant, {"stored": found is not None})
+        ((system, _, stored),) = await served.decide([key])
+        value, told = flag.new if system == "new" else flag.old, {"stored": stored}
+        return Evaluation(name, value, "SPLIT" if stored else "UNKNOWN", system, told)
 
 
 def targeting_key(content: bytes, flag: str | None = None) -> bytes:

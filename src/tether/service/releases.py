@@ -17,7 +17,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -28,7 +28,7 @@ from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
-from tether.runs.state import LOSS, MICROSECONDS, State
+from tether.runs.state import LOSS, MICROSECONDS
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.batcher import Batcher
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
@@ -149,36 +149,38 @@ class Turn(Enum):
 
 
 class Decided(NamedTuple):
-    """The system of a key, and whether this request is the first unit of its row."""
+    """The system of a key, whether it is stored, and by this request for the first time."""
 
-    system: str
+    system: System
     is_first: bool
+    is_stored: bool
 
 
 class ServedRelease(Served):
     """A release that is served."""
 
+    run: Release
     unit, fallback = "step", "old system"
 
     def __init__(
         self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
     ) -> None:
         super().__init__(name, title, release, limits.store_deadline, *metrics)
-        self.release, self._answer_within = release, limits.answer_within
+        self._answer_within = limits.answer_within
         self._batcher = Batcher(self._call, "tether-release")
 
-    async def decide(self, keys: list[bytes]) -> list[Decided] | None:
-        """The system of each key; None if the old one answers without the store."""
-        was, found = self.takes_rows, None
+    async def decide(self, keys: list[bytes]) -> list[Decided]:
+        """The system of each key: the old one where the store has not taken them in time."""
+        was = self.takes_rows
         try:
-            found = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
+            found: list[Decided] = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
+            self.takes_rows = True
         except StoreError as error:
+            found, self.takes_rows = [Decided("old", False, False)] * len(keys), False
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
-            self.metrics.count("decisions", self.title, "old", "false", by=len(keys))
-        for system, count in Counter(each.system for each in found or ()).items():
-            self.metrics.count("decisions", self.title, system, "true", by=count)
-        self.takes_rows = found is not None
+        for (system, _, stored), count in Counter(found).items():
+            self.metrics.count("decisions", self.title, system, str(stored).lower(), by=count)
         if self.takes_rows and not was:
             log.info("decisions are stored again")
         return found
@@ -197,7 +199,7 @@ class ServedRelease(Served):
 
         def job(t: Transaction) -> tuple[int, int]:
             keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
-            return self.release.observe_in(t, keys, np.array(arms), columns, **keep)
+            return self.run.observe_in(t, keys, np.array(arms), columns, **keep)
 
         with refusals():
             within = self.deadline if within is None else within
@@ -216,17 +218,12 @@ class ServedRelease(Served):
         return found
 
     def _read(self, t: Transaction) -> Status:
-        self.release.begin_if_due(t)
+        self.run.begin_if_due(t)
         return super()._read(t)
-
-    def _promises(self, state: State) -> Mapping[str, float | None]:
-        if state.share <= 0:  # the old system alone answers, at its own risk
-            return {}
-        return {name: each.tolerated for name, each in state.given.limits.items()}
 
     def _call(self, items: list[tuple[Turn, Any]], seconds: float) -> Sequence[Any]:
         """What comes of items, all of them in one transaction."""
-        return self.release.submit(lambda t: self._in_turns(t, items), seconds)
+        return self.run.submit(lambda t: self._in_turns(t, items), seconds)
 
     def _in_turns(self, t: Transaction, items: list[tuple[Turn, Any]]) -> Sequence[Any]:
         results: list[Any] = [None] * len(items)
@@ -240,11 +237,12 @@ class ServedRelease(Served):
         asked = {place: keys for place, (its, keys) in enumerate(items) if its is Turn.ASSIGN}
         if asked:
             every = dict.fromkeys(key for keys in asked.values() for key in keys)
-            arms, fresh = self.release.assign_in(t, list(every))
+            arms, fresh = self.run.assign_in(t, list(every))
             for place, keys in asked.items():
                 results[place] = []
                 for key in keys:
-                    results[place].append(Decided(SYSTEMS[arms[key]], key in fresh))
+                    system = cast(System, SYSTEMS[arms[key]])
+                    results[place].append(Decided(system, key in fresh, True))
                     fresh.discard(key)
         return results
 
@@ -258,9 +256,8 @@ class ServedRelease(Served):
         given = [body.key] if isinstance(body, OneKey) else body.keys
         keys = [read_key(each) for each in given]
         found = await self.decide(keys) if keys else []
-        systems: Any = ["old"] * len(keys) if found is None else [each.system for each in found]
-        pairs = zip(given, systems, strict=True)
-        made = [Decision(key, system, found is not None) for key, system in pairs]
+        pairs = zip(given, found, strict=True)
+        made = [Decision(key, each.system, each.is_stored) for key, each in pairs]
         return made[0] if isinstance(body, OneKey) else {"decisions": made}
 
     @endpoint("POST", "/v1/outcomes", "report")

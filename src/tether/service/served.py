@@ -21,7 +21,6 @@ from tether.runs import Controller, Guardrail, Release
 from tether.runs.actions import named_losses
 from tether.runs.errors import FinalLossError, StoreError
 from tether.runs.event_log import Transaction
-from tether.runs.state import State
 from tether.service.api import ApiError, endpoint, read_query
 from tether.service.metrics import ServiceMetrics
 from tether.service.status import Status, measure, read_status, without_store
@@ -78,7 +77,11 @@ class Seldom:
 
 
 class Served:
-    """A run that is served below a path; `noticed(served)` is told whenever it was looked at."""
+    """A run that is served below a path.
+
+    Whenever it was looked at, `noticed` is told, with what was seen of the store before, and
+    whether it was available.
+    """
 
     unit, fallback = "round", "safe policy"
 
@@ -98,7 +101,7 @@ class Served:
         self._document, self._lock = Seldom(DOCUMENT_SHARE), asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, noticed: Callable[[Served], None]) -> None:
+    async def start(self, noticed: Callable[[Served, Status | None, bool], None]) -> None:
         """Look at the store once, and go on to follow it."""
         self._noticed = noticed
         await self.look()
@@ -131,17 +134,21 @@ class Served:
 
     async def look(self) -> None:
         """Begin what is due, and see what holds now."""
-        was = self.is_available
+        now = None
         try:
-            self.seen = await self._submit(self._read)
-            self.is_available = True
+            now = await self._submit(self._read)
         except StoreError as error:
-            self.is_available = False
-            if was or self.seen is None:
+            if self.is_available or self.seen is None:
                 log.error("the store of %s is unavailable: %s", self.title, error)
+        except ApiError:  # the service is shutting down
+            raise
+        except Exception:  # it must go on
+            log.exception("looking at the store of %s failed", self.title)
+        before, was = self.seen, self.is_available  # other looks may have ended meanwhile
+        self.seen, self.is_available = now or before, now is not None
         if self.is_available and not was:
             log.info("the store of %s is available", self.title)
-        self._noticed(self)
+        self._noticed(self, before, was)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
         return await asyncio.to_thread(self.run.submit, job, self.deadline)
@@ -149,23 +156,14 @@ class Served:
     async def _follow(self) -> None:
         while True:
             await asyncio.sleep(FOLLOW_SECONDS)
-            try:
+            with suppress(ApiError):
                 await self.look()
-            except Exception:  # it must go on
-                self.is_available = False
-                log.exception("following the store failed")
 
     def _read(self, t: Transaction) -> Status:
         """What holds, inside a transaction."""
         self._seq = t.state.seq
         losses = self._losses.make(self._seq, lambda: measure(t.state))
-        return read_status(self.title, t.state, losses, self._promises(t.state))
-
-    def _promises(self, state: State) -> Mapping[str, float | None]:
-        if state.last is None or state.is_stopped:
-            return {}
-        found: Mapping[str, float] = state.last.decision.get("promises", {})
-        return found
+        return read_status(self.title, t.state, losses)
 
     # ---- endpoints ------------------------------------------------------------------------------
 

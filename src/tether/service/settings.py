@@ -69,7 +69,6 @@ class Scorer(Table, frozen=True, kw_only=True):
     function: ImportPath | None = None
     url: Url | None = None
     api_key: Text | None = None
-    batched: bool = False
     timeout: Seconds = 5.0
 
     def __post_init__(self) -> None:
@@ -111,7 +110,6 @@ class TetheredGateway(Table, frozen=True, kw_only=True, tag="tethered", tag_fiel
     past_scorers: dict[str, Scorer] = {}
     candidates: Annotated[int, Meta(ge=2, le=256)] = 8
     pick_temperature: Annotated[float, Meta(ge=0)] = 1.0
-    requests_at_once: Annotated[int, Meta(ge=1, le=1_000)] = 64
     controller: dict[str, Any] = {}
 
 
@@ -156,8 +154,6 @@ class ReleaseTable(Table, frozen=True, kw_only=True):
         }
         if self.signing_key is not None:
             given["key"] = Path(folder, self.signing_key)
-            if not given["key"].is_file():
-                raise ValueError(f"signing_key must be a file, and there is no {given['key']}")
         if self.gateway is not None:
             given |= {"reported": self.gateway.reported, "patience": self.gateway.patience}
         return given
@@ -170,15 +166,13 @@ class RunTable(Table, frozen=True, kw_only=True):
     controller: ImportPath
     optimized: ImportPath | None = None
     contexts: ImportPath | None = None
-    calls_at_once: Annotated[int, Meta(ge=1, le=256)] = 4
 
 
 class Listen(Table, frozen=True, kw_only=True):
-    """Where requests arrive, and how many processes answer them."""
+    """Where requests arrive."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
-    workers: Annotated[int, Meta(ge=1, le=64)] = 1
 
 
 class Access(Table, frozen=True, kw_only=True):
@@ -327,12 +321,6 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
     """
     given = Path(path)
     try:
-        content = tomllib.loads(given.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no settings file {given}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{given} is not a TOML file: {error}") from None
-    try:
-        return make_settings(content, given.parent)
+        return make_settings(tomllib.loads(given.read_text(encoding="utf-8")), given.parent)
     except (ValueError, TypeError, AttributeError) as error:  # a value where a table belongs
         raise ValueError(f"{given}: {error}") from None

@@ -44,12 +44,12 @@ class LossStatus(Struct, frozen=True):
 class UnitStatus(Struct, frozen=True):
     """The present step or round; `level` is its share, or its log beta as text."""
 
-    number: int = 0
-    begun: str = ""
-    level: float | str = 0.0
-    rows: int = 0
-    note: str = ""
-    policy: str | None = None
+    number: int
+    begun: str
+    level: float | str
+    rows: int
+    note: str
+    policy: str | None
 
 
 class AlarmStatus(Struct, frozen=True):
@@ -81,12 +81,10 @@ class Status(Struct, frozen=True):
 
 def measure(state: State) -> dict[str, LossStatus]:
     """The losses since the present ramp, or round, began."""
-    settings, last, begin = state.given, state.last, 0
-    if last is not None:
-        begin = last.before
-        if settings.decides_shares:
-            begin = state.units[max(last.ramp, 1) - 1].before
-    kept = state.kept(slice(begin, state.rows.size))
+    settings, since = state.given, state.units[-1]
+    if settings.decides_shares:
+        since = state.units[max(since.ramp, 1) - 1]
+    kept = state.kept(slice(since.before, state.rows.size))
     is_new = state.rows["arm"][kept] > OLD
     found = {}
     for name, limit in settings.limits.items():
@@ -127,22 +125,28 @@ def _missing(losses: Mapping[str, LossStatus]) -> list[str]:
     ]
 
 
-def read_status(
-    name: str, state: State, losses: dict[str, LossStatus], promises: Mapping[str, float | None]
-) -> Status:
+def _promises(state: State) -> dict[str, float]:
+    """What is promised now, where it is a number: nothing while the old system alone serves."""
+    last, settings = state.units[-1], state.given
+    if state.is_stopped or (settings.decides_shares and last.level <= 0):
+        return {}
+    promises = last.decision.get("promises", {})
+    return {name: promises[name] for name in promises if not settings.limits[name].is_relative}
+
+
+def read_status(name: str, state: State, losses: dict[str, LossStatus]) -> Status:
     """What holds in a state whose losses were measured."""
-    last, unit, alarm = state.last, UnitStatus(), None
-    if last is not None:
-        level = last.level if math.isfinite(last.level) else str(last.level)
-        note, rows = str(last.decision.get("reason", "")), state.rows.size - last.before
-        unit = UnitStatus(last.number, moment(last.begun), level, rows, note, last.policy)
+    last, alarm = state.units[-1], None
+    level = last.level if math.isfinite(last.level) else str(last.level)
+    note, rows = str(last.decision.get("reason", "")), state.rows.size - last.before
+    unit = UnitStatus(last.number, moment(last.begun), level, rows, note, last.policy)
     failures = [f"{name}: {each.exceeds}" for name, each in losses.items() if each.exceeds]
     if state.standing is not None:
         it = state.alarms[state.standing - 1]
         alarm = AlarmStatus(it.number, it.unit, it.monitor, it.message, moment(it.raised))
         failures.insert(0, f"alarm {it.number} stands ({it.monitor}): {it.message}")
     share = float(state.share) if state.given.decides_shares else None
-    replace = msgspec.structs.replace
+    replace, promises = msgspec.structs.replace, _promises(state)
     return Status(
         name=name,
         kind=state.given.kind,

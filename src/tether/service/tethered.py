@@ -23,7 +23,6 @@ from tether.llm.scorers import ChatScorer, ScoreServer, is_scorer_error
 from tether.policies.shortlist import Shortlist
 from tether.runs import Controller
 from tether.runs.actions import Actions
-from tether.runs.round import MAX_KEY_LENGTH
 from tether.service.actions import ServedRun, named_function, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
 from tether.service.metrics import ServiceMetrics
@@ -31,6 +30,8 @@ from tether.service.settings import Drawn, Scorer, ServiceSettings
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""
+REQUESTS_AT_ONCE = 64
+"""How many requests are answered at once; others wait."""
 ABOUT_THE_CLIENT = (
     "metadata", "prompt_cache_key", "safety_identifier", "seed", "service_tier", "store", "user"
 )  # fmt: skip
@@ -49,6 +50,8 @@ log = logging.getLogger("tether.service")
 class TetheredRun(ServedRun):
     """A run whose actions are answers of an upstream, over OpenAI's protocol."""
 
+    calls_at_once = REQUESTS_AT_ONCE
+
     def __init__(self, upstream: Drawn, *given: Any) -> None:
         super().__init__(*given)
         self._url, self._model = upstream.url, upstream.model
@@ -61,10 +64,7 @@ class TetheredRun(ServedRun):
         if not isinstance(is_streamed, bool | None) or not isinstance(options, dict | None):
             raise ApiError(400, "stream must be true or false, and stream_options an object")
         context = self._context(asked)
-        key = request.headers.get("idempotency-key")
-        if key is not None and not 0 < len(key) <= MAX_KEY_LENGTH:
-            raise ApiError(400, f"Idempotency-Key must have 1 to {MAX_KEY_LENGTH} characters")
-        usage = Counter[str]()
+        key, usage = request.headers.get("idempotency-key"), Counter[str]()
         taken = await self.soon(lambda: self._draw(context, key, usage), self._url)
         name = str(taken.ids[0])
         headers = {
@@ -141,36 +141,28 @@ def open_tethered(
     gateway = settings.gateway
     assert gateway is not None
     deadline = settings.limits.store_deadline if deadline is None else deadline
-    old, scorer, at_once = gateway.old, gateway.scorer, gateway.requests_at_once
+    old, scorer = gateway.old, gateway.scorer
     name = scorer.name or scorer.function or str(scorer.url)
     if name in gateway.past_scorers:
         raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
     scorers = gateway.past_scorers | {name: scorer}
-    policies = {
-        each: make_scorer(table, each, at_once, settings.folder) for each, table in scorers.items()
-    }
-    reached = msgspec.structs.asdict(old) | {"concurrency": at_once}
+    policies = {each: make_scorer(table, each, settings.folder) for each, table in scorers.items()}
+    reached = msgspec.structs.asdict(old) | {"concurrency": REQUESTS_AT_ONCE}
     safe = ChatPolicy(reached.pop("url"), **reached)
     drawn = Shortlist(safe, size=gateway.candidates, temperature=gateway.pick_temperature)
     given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
     run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
-    metrics = metrics or ServiceMetrics()
-    try:
-        return TetheredRun(
-            *(old, run, "gateway", deadline, metrics, lambda rows: policies[name], at_once, name)
-        )
-    except BaseException:
-        run.close()
-        raise
+    served = run, "gateway", deadline, metrics or ServiceMetrics()
+    return TetheredRun(old, *served, lambda rows: policies[name], name)
 
 
-def make_scorer(table: Scorer, name: str, at_once: int, folder: str) -> ChatScorer:
+def make_scorer(table: Scorer, name: str, folder: str) -> ChatScorer:
     """A scorer as the settings name it."""
     options: dict[str, Any] = {"name": name, "check_every": SCORER_CHECK_SECONDS}
     if table.function is not None:
         score = named_function("gateway.scorer.function", table.function, folder)
-        return ChatScorer(score, batched=table.batched, **options)
+        return ChatScorer(score, **options)
     server = ScoreServer(
-        str(table.url), api_key=table.api_key, timeout=table.timeout, concurrency=at_once
+        str(table.url), api_key=table.api_key, timeout=table.timeout, concurrency=REQUESTS_AT_ONCE
     )
     return ChatScorer(server, batched=True, **options)

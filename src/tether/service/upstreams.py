@@ -148,8 +148,6 @@ def named_failures() -> Iterator[None]:
         raise UpstreamError("unreachable") from None
     except httpx2.TimeoutException:
         raise UpstreamError("slow") from None
-    except httpx2.DecodingError:
-        raise UpstreamError("garbled") from None
     except (httpx2.HTTPError, httpx2.StreamError, OSError):
         raise UpstreamError("broken") from None
 
@@ -169,21 +167,18 @@ async def read_parts(response: httpx2.Response, until: float) -> Parts:
 async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion: bool) -> Answer:
     """The answer that a response is; what is not refused must be what the protocol says."""
     status, given = response.status_code, response.headers
-    headers = tuple(
-        each
-        for name, value in given.raw
-        if (each := (name.lower(), value))[0].startswith(SENT_BACK)
-    )
+    raw = [(name.lower(), value) for name, value in given.raw]
+    headers = tuple(each for each in raw if each[0].startswith(SENT_BACK))
     if status >= 300 and (reason := REFUSALS.get(status) or REFUSALS.get(status // 100)):
         raise UpstreamError(reason)
     kind = given.get("content-type", "").partition(";")[0].strip().lower()
     if status < 300 and kind == "text/event-stream":
-        events, first, data = whole_events(parts), b"", None
+        events, first = whole_events(parts), b""
         async for part in events:
             first += part
-            if (data := _DATA.search(first)) is not None:
+            if _DATA.search(first) is not None:
                 break
-        if data is None or not is_part(parse_json(data[1])):
+        if b'"choices"' not in first or has_error(first):
             raise UpstreamError("garbled")
         return Answer(status, headers, first, events)
     content = bytearray()
@@ -192,7 +187,10 @@ async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion:
         if len(content) > MAX_ANSWER_BYTES:
             raise UpstreamError("garbled")
     found = parse_json(bytes(content))
-    is_right = is_part(found) and bool(found["choices"]) if is_completion else bool(found)
+    is_right = bool(found)
+    if is_completion:
+        answered = found if isinstance(found, dict) and found.get("error") is None else {}
+        is_right = isinstance(answered.get("choices"), list) and bool(answered["choices"])
     if status < 300 and not is_right:
         raise UpstreamError("garbled")
     return Answer(status, headers, bytes(content))
@@ -220,12 +218,6 @@ async def whole_events(parts: Parts) -> Parts:
             raise UpstreamError("broken")
 
 
-def is_part(found: Any) -> bool:
-    """Whether something is a completion, or a part of one, which may have no choice yet."""
-    is_one = isinstance(found, dict) and isinstance(found.get("choices"), list)
-    return is_one and found.get("error") is None
-
-
 def parse_json(content: bytes) -> Any:
     """Parsed JSON, or None if it is invalid."""
     try:
@@ -251,9 +243,8 @@ def with_model(content: bytes, model: str) -> bytes:
 
 def request_headers(given: Headers) -> dict[bytes, bytes]:
     """The headers of a client's request that an upstream may see."""
-    headers = {name.lower(): value for name, value in given}
     return {
         name: value
-        for name, value in headers.items()
+        for name, value in given
         if name not in NOT_SENT_ON and not name.startswith(OWN_HEADERS)
     }

@@ -1,23 +1,19 @@
 """Events, such as alarms and steps, sent to those who want to know: signed, and in order.
 
 Every service of a release sees the same alarms and steps and gives their events the same ids, so
-that who receives them from several services can tell which ones are the same. Of the workers of one
-service one sends them.
+that who receives them from several services can tell which ones are the same.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hmac
 import logging
-import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -27,7 +23,7 @@ from msgspec import Struct
 
 from tether._version import __version__
 from tether.service.api import encode
-from tether.service.metrics import METRICS_FOLDER, ServiceMetrics
+from tether.service.metrics import ServiceMetrics
 from tether.service.served import Served
 from tether.service.settings import Webhook
 from tether.service.status import Status
@@ -53,49 +49,36 @@ class Event(Struct):
     details: dict[str, Any]
 
 
-class Notices:
-    """Turns what holds of a release or run, one look after the other, into events.
+def events_of(served: Served, before: Status | None, was_available: bool) -> Iterator[Event]:
+    """The events since the look before, which saw the store so; None if it never answered.
 
     An alarm that stands when the service starts is an event, since nobody may have been told; the
     step that it finds is not.
     """
+    now, unit = served.seen if served.is_available else None, served.unit
 
-    def __init__(self, served: Served) -> None:
-        self._title, self._unit = served.title, served.unit
-        self._before: Status | None = None
-        self._is_available = True
-
-    def noticed(self, now: Status | None) -> Iterator[Event]:
-        """The events that lead to what holds now; None if the store is silent."""
-        available, last = now is not None, self._before
-        if available != self._is_available and last is not None:  # not if it never was
-            text = f"the store is {'available again' if available else 'unavailable'}"
-            yield self._event("store", uuid.uuid4(), text, now, {"available": available})
-        self._is_available = available
-        if now is None:
-            return
-        self._before, step = now, now.step
-        alarm, before = now.alarm, None if last is None else last.alarm
-        if alarm != before and before is not None:
-            text = f"the alarm is cleared; {now.state}"
-            yield self._event("resume", before.number, text, now, {"alarm": before.number})
-        if alarm != before and alarm is not None:
-            kind = "halt" if alarm.monitor == "halt" else "alarm"
-            details = msgspec.structs.asdict(alarm)
-            details[self._unit] = details.pop("unit")
-            text = f"{kind} {alarm.number}: {alarm.message}"
-            yield self._event(kind, alarm.number, text, now, details)
-        if last is not None and last.step.number != step.number:
-            details = {"number": step.number, "begun": step.begun, "level": step.level}
-            text = f"{self._unit} {step.number} has begun; {now.state}"
-            yield self._event(self._unit, step.number, text, now, details)
-
-    def _event(
-        self, kind: str, name: object, text: str, now: Status | None, details: dict[str, Any]
-    ) -> Event:
+    def event(kind: str, name: object, text: str, details: dict[str, Any]) -> Event:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        share, identity = None if now is None else now.share, f"{self._title}/{kind}/{name}"
-        return Event(identity, kind, moment, f"{self._title}: {text}", share, details)
+        identity, share = f"{served.title}/{kind}/{name}", None if now is None else now.share
+        return Event(identity, kind, moment, f"{served.title}: {text}", share, details)
+
+    if before is not None and served.is_available != was_available:
+        text = f"the store is {'available again' if now else 'unavailable'}"
+        yield event("store", uuid.uuid4(), text, {"available": served.is_available})
+    if now is None:
+        return
+    step, alarm, cleared = now.step, now.alarm, None if before is None else before.alarm
+    if alarm != cleared and cleared is not None:
+        text = f"the alarm is cleared; {now.state}"
+        yield event("resume", cleared.number, text, {"alarm": cleared.number})
+    if alarm != cleared and alarm is not None:
+        kind = "halt" if alarm.monitor == "halt" else "alarm"
+        details = msgspec.structs.asdict(alarm)
+        details[unit] = details.pop("unit")
+        yield event(kind, alarm.number, f"{kind} {alarm.number}: {alarm.message}", details)
+    if before is not None and before.step.number != step.number:
+        details = {"number": step.number, "begun": step.begun, "level": step.level}
+        yield event(unit, step.number, f"{unit} {step.number} has begun; {now.state}", details)
 
 
 class DeliveryError(Exception):
@@ -113,16 +96,13 @@ class Webhooks:
         self._turns = {place: asyncio.Lock() for place in self._webhooks}  # in order of arrival
         self._metrics, self._tasks = metrics, set[asyncio.Task[None]]()
         self._client = httpx2.AsyncClient(trust_env=False, timeout=None)
-        self._notices: dict[str, Notices] = {}
-        self._lock: int | None = None
         self._ending = False
 
-    def noticed(self, served: Served) -> None:
-        """Take what holds now."""
-        notices = self._notices.setdefault(served.title, Notices(served))
-        for event in list(notices.noticed(served.seen if served.is_available else None)):
+    def noticed(self, served: Served, before: Status | None, was_available: bool) -> None:
+        """Take what holds now, after what held before."""
+        for event in events_of(served, before, was_available):
             for place, webhook in self._webhooks.items():
-                if event.event in webhook.events and self._is_mine():
+                if event.event in webhook.events:
                     task = asyncio.get_running_loop().create_task(self._deliver(place, event))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
@@ -135,8 +115,6 @@ class Webhooks:
             for task in late:
                 task.cancel()
         await self._client.aclose()
-        if self._lock is not None:
-            os.close(self._lock)
 
     async def _deliver(self, place: str, event: Event) -> None:
         again = stamina.AsyncRetryingCaller(
@@ -173,16 +151,3 @@ class Webhooks:
         if not is_taken:
             is_for_now = status >= 500 or status in TRY_AGAIN
             raise DeliveryError(problem) if is_for_now else ValueError(problem)
-
-    def _is_mine(self) -> bool:
-        """Whether this worker sends: the one that holds a lock, which ends with its process."""
-        folder = os.environ.get(METRICS_FOLDER)
-        if folder is None or self._lock is not None:
-            return True
-        lock = os.open(Path(folder, "webhooks.lock"), os.O_CREAT | os.O_WRONLY, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._lock = lock
-        except OSError:
-            os.close(lock)
-        return self._lock is not None
