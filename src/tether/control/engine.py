@@ -282,10 +282,6 @@ class Search:
         names = (each.name for each in self.problem.constraints)
         return dict(zip(names, self.log_betas(self.levels.fails.T).tolist(), strict=True))
 
-    def curve(self, place: int) -> tuple[Floats, Floats]:
-        """Log betas, coarse and fine ones, and the calibrated risk of one constraint at them."""
-        return self.levels.t, self.levels.risks(self.problem.constraints[place], place)
-
 
 def search(problem: Problem) -> Search:
     """Two passes: all coarse points, then the fine points of the gaps that matter."""

@@ -13,25 +13,12 @@ POLICIES = ("safe", "tethered", "optimized")
 
 @dataclass(frozen=True)
 class WeightedMean:
-    """An estimated mean with an approximate interval, or why there is none.
-
-    Parameters
-    ----------
-    mean, lower, upper : float, optional
-        The estimate and its interval; None if the log does not tell.
-    unknown : str, optional
-        Why the log does not tell.
-    """
+    """An estimated mean with an approximate interval; None where `unknown` says why."""
 
     mean: float | None
     lower: float | None
     upper: float | None
     unknown: str | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether there is an estimate."""
-        return self.mean is not None
 
     def __str__(self) -> str:
         if self.mean is None:
@@ -41,19 +28,12 @@ class WeightedMean:
 
 @dataclass(frozen=True)
 class PolicyMeans:
-    """The mean of one quantity, a reward or a loss, under the three policies.
-
-    Parameters
-    ----------
-    safe, tethered, optimized : WeightedMean
-        The mean under each policy.
-    difference : WeightedMean
-        By how much it is larger under the tethered policy than under the safe one.
-    """
+    """The mean of one quantity, a reward or a loss, under the three policies."""
 
     safe: WeightedMean
     tethered: WeightedMean
     optimized: WeightedMean
+    #: By how much it is larger under the tethered policy than under the safe one.
     difference: WeightedMean
 
 
@@ -63,10 +43,6 @@ class Gain(Described):
 
     Parameters
     ----------
-    log_beta : float
-        Log of the calibrated beta.
-    rows : int
-        The number of rows of the log.
     reward : PolicyMeans, optional
         The expected rewards; None if the log has none.
     losses : dict of str to PolicyMeans
@@ -90,8 +66,6 @@ class Gain(Described):
     (0.82, 0.35)
     """
 
-    log_beta: float
-    rows: int
     reward: PolicyMeans | None
     losses: dict[str, PolicyMeans]
     changed: float
@@ -115,7 +89,7 @@ class Gain(Described):
         if self.traffic is not None:
             facts.append(("traffic to optimized", f"{self.traffic:.4g}"))
         return Description(
-            f"gain, estimated from {self.rows:,} rows, with approximate {CONFIDENCE:g} intervals",
+            f"gain, estimated from the log, with approximate {CONFIDENCE:g} intervals",
             facts=tuple(facts),
             warnings=self.notes,
             notes=("estimates, not promises: beta was found on the same rows",),
