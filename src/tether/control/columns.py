@@ -36,25 +36,17 @@ SOURCES = ("safe", "optimized")
 
 @dataclass(frozen=True)
 class Acting:
-    """The policies that acted in the rows of a log, where it was not always the safe policy.
+    """The policies that acted in the rows of a log, where it was not always the safe policy."""
 
-    Parameters
-    ----------
-    log_logged : ndarray of float
-        The log-density of each row's action under the policy that acted in that row.
-    log_logged_all : ndarray of float, optional
-        The same for every action of the row's tables (rows × actions).
-    log_base_limit : ndarray of float, optional
-        For each row, the log of a number that safe over acting density cannot exceed at any action
-        in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
-        default. It must not depend on the action that was taken.
-    by_safe : ndarray of bool, optional
-        In which rows the safe policy acted; a promise and a confidence also bet on these alone.
-    """
-
+    #: The log-density of each row's action under the policy that acted in that row.
     log_logged: Floats
+    #: The same for every action of the row's tables (rows × actions).
     log_logged_all: Floats | None = None
+    #: For each row, the log of a number that safe over acting density cannot exceed at any action
+    #: in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
+    #: default. It must not depend on the action that was taken.
     log_base_limit: Floats | None = None
+    #: In which rows the safe policy acted; a promise and a confidence also bet on these alone.
     by_safe: Booleans | None = None
 
 

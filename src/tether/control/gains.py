@@ -41,20 +41,6 @@ class PolicyMeans:
 class Gain(Described):
     """What the tethered policy of a calibration is expected to bring, estimated from the log.
 
-    Parameters
-    ----------
-    reward : PolicyMeans, optional
-        The expected rewards; None if the log has none.
-    losses : dict of str to PolicyMeans
-        The expected losses, by name.
-    changed : float
-        The share of decisions that change: the mean over contexts of the total variation distance
-        between the safe and the tethered policy.
-    traffic : float, optional
-        The share of actions drawn from the optimized policy; None unless the family is mix.
-    notes : tuple of str
-        What the intervals do not allow for.
-
     Examples
     --------
     >>> import numpy as np, tether
@@ -68,8 +54,12 @@ class Gain(Described):
 
     reward: PolicyMeans | None
     losses: dict[str, PolicyMeans]
+    #: The share of decisions that change: the mean over contexts of the total variation distance
+    #: between the safe and the tethered policy.
     changed: float
+    #: The share of actions drawn from the optimized policy; None unless the family is mix.
     traffic: float | None
+    #: What the intervals do not allow for.
     notes: tuple[str, ...] = ()
 
     def facts(self) -> list[tuple[str, str]]:
