@@ -218,15 +218,15 @@ def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
             enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
         raise ValueError(
             f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
-            f"proposals have too few in some context{enough}. Draw more, use a smaller budget such "
-            f"as family='budgeted_clip(1)', or give tables of all actions"
+            f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
+            f"such as family='budgeted_clip(1)'"
         )
     error = 0.0
     if asked == "promise" and isinstance(problem.kernel, ClipKernel):
         if problem.draws is None:
             raise ValueError(
-                "promise needs proposals for a log without contexts: fresh draws of the policies, "
-                "from which the normalizing constant is known (tether.make_proposals makes them)"
+                "promise needs proposals, fresh draws of the policies, for a log without contexts "
+                "(tether.make_proposals makes them)"
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
     return unbiased_weights(problem, asked, error), error
@@ -321,9 +321,8 @@ def _check_test_weight(problem: Problem, measured: Measured) -> None:
     if heaviest <= (1e-9 if problem.kernel.known else 0.05):
         return
     raise ValueError(
-        f"test_weight must be at least the largest weight that an action can have, got "
-        f"{problem.test_weight!r}: rows of the log itself weigh up to "
-        f"{problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}"
+        f"test_weight is {problem.test_weight!r}, but rows of the log itself weigh up to "
+        f"{problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}: it must bound all weights"
     )
 
 
@@ -331,14 +330,15 @@ def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
     """What the safe policy's risks are known to be at most, each below its promise."""
-    names = [each.name for each in constraints]
-    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(names, safe_risk)
-    if odd := [name for name in stated if name not in names]:
-        raise ValueError(f"safe_risk names the losses {odd}, but the log has {names}")
+    alphas = {each.name: each.alpha for each in constraints}
+    if safe_risk is None:
+        return {}
+    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(alphas, safe_risk)
+    if odd := stated.keys() - alphas:
+        raise ValueError(f"safe_risk names the losses {sorted(odd)}, but the log has {[*alphas]}")
     return {
-        each.name: validate.number("safe_risk", value, above=0, below=each.alpha, including=(0,))
-        for each in constraints
-        if (value := stated.get(each.name)) is not None
+        name: validate.number("safe_risk", value, above=0, below=alphas[name], including=(0,))
+        for name, value in stated.items()
     }
 
 

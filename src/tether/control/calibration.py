@@ -223,10 +223,8 @@ def why_not_useful(found: Calibration) -> str:
     if not found.measured.covered:
         return (
             f"nothing useful is promised: the log contains only {found.measured.coverage:.1%} of "
-            f"what this policy does (by chance at most {found.measured.coverage_limit:.1%}), and "
-            f"nothing is known of the losses of the rest. The policy that took the actions never "
-            f"takes some of them, rows are missing, or the probabilities are not those with which "
-            f"the actions were taken"
+            f"what this policy does (by chance at most {found.measured.coverage_limit:.1%}). The "
+            f"log's policy never takes the rest, rows are missing, or probabilities are wrong"
         )
     for each in found.losses.values():
         most = min(each.safe_mean, each.promise)
@@ -259,8 +257,7 @@ def all_warnings(found: Calibration, looks: int) -> tuple[str, ...]:
     if found.chain is not None and not found.exists and found.chain.shares[0] > 0:
         said.append(
             f"the safe policy serves by the luck of the draw: the log allowed more with "
-            f"probability {found.chain.shares[0]:.3g}, and the recorded draw was "
-            f"{found.chain.uniform:.3g}"
+            f"probability {found.chain.shares[0]:.3g}, and {found.chain.uniform:.3g} was drawn"
         )
     if found.exists:
         said += [why] if (why := why_not_useful(found)) else []
@@ -276,9 +273,8 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
     level = loss.alpha if chain is None else chain.levels[loss.name]
     if level <= 0:
         yield (
-            f"{found.rows} rows are too few for a promise of {loss.alpha:g}{of}: the safe policy "
-            f"serves. Collect more than {math.ceil(loss.bound / loss.alpha)} of them (tether.plan "
-            f"says how many)"
+            f"{found.rows} rows are too few for a promise of {loss.alpha:g}{of}. Collect more than "
+            f"{math.ceil(loss.bound / loss.alpha)} of them (tether.plan says how many)"
         )
     elif (chain is not None or none) and not within_limit(loss.safe_mean, loss.alpha):
         yield _too_unsafe(found, loss)
@@ -286,17 +282,15 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
         limit = chain.risk_limit(loss.name, loss.safe_mean)
         if f"{limit:.3g}" != f"{loss.alpha:.3g}":
             yield (
-                f"the safe policy's own mean loss{of} is {loss.safe_in_words}, above {level:.4g}, "
-                f"up to which the promise of {loss.alpha:g} holds: if that is its risk, the "
-                f"expected loss is at most {limit:.4g}. More rows bring the level closer to the "
-                f"promise; safe_risk= sets it"
+                f"the safe policy's own mean loss{of} is {loss.safe_in_words}, above {level:.4g}, the "
+                f"level up to which {loss.alpha:g} is promised: if that is its risk, the expected "
+                f"loss is at most {limit:.4g}. More rows raise the level; safe_risk= sets it"
             )
     elif none:
         yield (
             f"no beta passes: {found.rows} rows do not show that any is within alpha = "
             f"{loss.alpha:g} (the safe policy's mean loss{of} is {loss.safe_in_words}, its "
-            f"calibrated risk {loss.risk:.4g}); serve the safe policy only, collect rows "
-            f"(tether.plan says how many), or raise alpha"
+            f"calibrated risk {loss.risk:.4g}); collect rows (tether.plan says how many)"
         )
     elif found.exists and terms is not None and max(terms.added)[0] > WORTH_SAYING * loss.promise:
         yield f"the promise{of} is more than what was asked for: {terms}"

@@ -151,7 +151,7 @@ class Chain:
 
     rows: int  #: The number of rows, which was fixed beforehand.
     promises: dict[str, float]  #: What is promised of each loss.
-    levels: dict[str, float]  #: For each loss the level a, which the safe policy's may not exceed.
+    levels: dict[str, float]  #: For each loss the level a, a limit on the safe policy's risk.
     stakes: dict[str, float]  #: The stake t of each loss.
     log_betas: Floats  #: The candidates, as far as their S is above 0.
     shares: Floats  #: The S of each of them.

@@ -254,7 +254,7 @@ def refuse_probabilities(columns: Block) -> None:
         if len(columns[name]) >= MIN_ROWS_OF_PROBABILITIES and 0 <= low < high <= 1:
             raise ValueError(
                 f"{name} must hold log-probabilities, but all its values lie between 0 and 1 "
-                f"({low:.4g} to {high:.4g}): take their logarithm. If these are log-densities, "
+                f"({low:.4g} to {high:.4g}): take their logarithm; if these are log-densities, "
                 f"subtract log_safe from all columns of scores: only differences count"
             )
 
