@@ -282,9 +282,9 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
         limit = chain.risk_limit(loss.name, loss.safe_mean)
         if f"{limit:.3g}" != f"{loss.alpha:.3g}":
             yield (
-                f"the safe policy's own mean loss{of} is {loss.safe_in_words}, above {level:.4g}, the "
-                f"level up to which {loss.alpha:g} is promised: if that is its risk, the expected "
-                f"loss is at most {limit:.4g}. More rows raise the level; safe_risk= sets it"
+                f"the safe policy's own mean loss{of} is {loss.safe_in_words}, above {level:.4g}, "
+                f"the level up to which {loss.alpha:g} is promised: if that is its risk, the "
+                f"expected loss is at most {limit:.4g}. Rows raise the level; safe_risk= sets it"
             )
     elif none:
         yield (
