@@ -54,9 +54,8 @@ class PolicyPath:
     """The log-density of the tethered policy at each of several betas, for every row.
 
     A policy that is tethered at every token has a density that the scores of the two policies do
-    not determine; a path is its table. The betas must not depend on the losses. At a beta of 0 the
-    policy is the safe one and at an infinite beta the optimized one, whose scores the log has;
-    between two betas of the path the policy at the smaller one is served.
+    not determine; a path is its table. The betas must not depend on the losses. Between two of them
+    the policy at the smaller one is served; at 0 and inf it is the safe and the optimized policy.
 
     Parameters
     ----------

@@ -98,8 +98,10 @@ class Plan(records.Saved, Described):
         tolerated = f"{asked} {self.level:g}{sure}, of losses up to {self.bound:g}"
         facts = [("tolerated", tolerated), ("assumed", assumed)]
         if not self.possible:
-            text = "no number of rows is enough: the safe policy's risk is not below"
-            return Description(f"{text} {self.level:g}", "stop", tuple(facts))
+            text = (
+                f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
+            )
+            return Description(text, "stop", tuple(facts))
         rows = f"with {self.rows_needed:,} rows half of all logs pass; {self.rows_likely:,} pass"
         facts.append(("rows", f"{rows} with probability {self.pass_probability:g}"))
         notes = ["a plan is an expectation under a simple model, not a promise"]
@@ -149,15 +151,10 @@ def plan(
         Draws for it, as `calibrate` takes them.
     safe_risk : float, optional
         The expected loss of the safe policy; required without a log, and measured from it.
-    alpha, promise : float, optional
-        The tolerated expected loss; one of the two.
-    confidence : float, optional
-        The probability over logs with which it is to hold.
-    bound : float, default 1.0
-        The largest possible loss.
+    alpha, promise, confidence, bound : float, optional
+        As in `calibrate`.
     optimized_risk : float, optional
-        Without a log, the expected loss of the optimized policy; by default twice
-        the tolerated one.
+        Without a log, that of the optimized policy; by default twice the tolerated one.
     log_ratio_spread : float, default 1.0
         Without a log, the standard deviation of the log ratio of optimized over safe probability.
     rows : int, optional
