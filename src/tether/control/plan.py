@@ -98,10 +98,8 @@ class Plan(records.Saved, Described):
         tolerated = f"{asked} {self.level:g}{sure}, of losses up to {self.bound:g}"
         facts = [("tolerated", tolerated), ("assumed", assumed)]
         if not self.possible:
-            text = (
-                f"no number of rows is enough: the safe policy's risk is not below {self.level:g}"
-            )
-            return Description(text, "stop", tuple(facts))
+            text = "no number of rows is enough: the safe policy's risk is not below"
+            return Description(f"{text} {self.level:g}", "stop", tuple(facts))
         rows = f"with {self.rows_needed:,} rows half of all logs pass; {self.rows_likely:,} pass"
         facts.append(("rows", f"{rows} with probability {self.pass_probability:g}"))
         notes = ["a plan is an expectation under a simple model, not a promise"]
