@@ -44,8 +44,8 @@ def misses(name: str, rows: int, rng: np.random.Generator) -> Array:
     for quantity, policy in QUANTITIES:
         means = found.gain.reward if quantity == "reward" else found.gain.losses["loss"]
         each, true = getattr(means, policy), world.mean(policies[policy], getattr(world, quantity))
-        covers = each.known and each.lower - 1e-9 <= true <= each.upper + 1e-9
-        missed.append(float(not covers) if each.known else np.nan)
+        covers = each.mean is not None and each.lower - 1e-9 <= true <= each.upper + 1e-9
+        missed.append(np.nan if each.mean is None else float(not covers))
     return np.array(missed)
 
 

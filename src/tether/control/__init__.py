@@ -41,20 +41,13 @@ __all__ = [
     "permutation_weights",
 ]
 
-_MODULES = {
-    **dict.fromkeys(("Calibration", "LossResult", "PromiseTerms"), "calibration"),
-    **dict.fromkeys(("Acting", "PolicyPath"), "columns"),
-    "Constraint": "engine",
-    **dict.fromkeys(("BudgetedClip", "Clip", "Family", "Mix", "find_family"), "families"),
-    **dict.fromkeys(("Gain", "PolicyMeans", "WeightedMean"), "gains"),
-    **dict.fromkeys(("Log", "Proposals"), "log"),
-    "Measured": "engine",
-    **dict.fromkeys(("mixture_log_density", "permutation_weights"), "mixture"),
-}
+_MODULES = ("families", "columns", "engine", "log", "gains", "calibration", "mixture")
+"""Where names are looked for, in this order: what others are made of comes first."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a public name when it is first used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'tether.control' has no attribute {name!r}")
-    return getattr(import_module(f"tether.control.{_MODULES[name]}"), name)
+    for module in _MODULES if name in __all__ else ():
+        found = vars(import_module(f"tether.control.{module}"))
+        if name in found:
+            return found[name]
+    raise AttributeError(f"module 'tether.control' has no attribute {name!r}")

@@ -1,8 +1,7 @@
-"""From a log to beta, by three rules.
+"""From a log to beta, by three rules on the rows of one problem (`pose`).
 
-`alpha` is Algorithm 1 of the paper on the grid of `engine`, with the terms of `promise`. `promise`
-is the soft chain (`chain`) and `confidence` the certificate (`confidence`): both are proved, need
-no test weight and estimate no term. All of them weigh the rows of one problem (`pose`).
+`alpha` is Algorithm 1 on the grid of `engine`, with the terms of `promise`; `promise` is the soft
+chain (`chain`), and `confidence` the certificate (`confidence`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._core import validate
-from tether._core.arrays import Floats
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, all_warnings, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
@@ -24,6 +22,7 @@ from tether.control.checks import check_rows, is_refuted
 from tether.control.engine import (
     COARSE,
     Constraint,
+    Levels,
     Measured,
     Problem,
     Search,
@@ -126,12 +125,6 @@ def calibrate(
         Beta, the promise and what they rest on. With several losses beta is the smallest that any
         of them allows.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or value, or log, proposals, family and test weight do not
-        fit together.
-
     References
     ----------
     Conformal Policy Control, ICML 2026.
@@ -156,9 +149,12 @@ def calibrate(
     problem, chain, found = pose(log, proposals, chosen, needed, blend, constraints), None, None
     notes: tuple[str, ...] = ()
     if rule == "alpha":
-        found = _search(problem)
-        problem, own = found.problem, found.largest()
-        curves = [found.curve(place) for place in range(len(constraints))]
+        found = search(problem)
+        if problem.shares_draws and problem.kernel.from_draws:
+            from tether.control.draws import search_again
+
+            found = search_again(found)
+        problem, own, levels = found.problem, found.largest(), found.levels
     else:
         weights, error = _weights(problem, log, rule)
         if confidence is not None:
@@ -174,30 +170,33 @@ def calibrate(
             after = min(int(np.count_nonzero(weights.t <= chain.log_beta)), len(weights.t) - 1)
             if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
                 notes = (LOOSE,)
-        curves = _curves(problem, weights.t)
+        coarse = np.isin(weights.t, COARSE) | (not problem.kernel.nested)
+        levels = problem.levels(weights.t[coarse])  # coarse points are enough for the curve
     log_beta = min(own.values()) if chain is None else chain.log_beta
     nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
     measured = measure(problem, float(problem.kernel.coarse[0]) if nowhere else log_beta)
+    gain = None
+    if spread or "reward" in log.rows.names or log.has_tables:
+        from tether.control.estimates import measure_gain
+
+        gain = measure_gain(problem, log_beta, measured, chain)
+    draws = None if proposals is None else proposals.rows
+    doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
     result = Calibration(
         rule=rule,
         log_beta=log_beta,
         family=problem.family.name,
         blend=problem.blend,
-        losses=_losses(problem, measured, log_beta, own, curves, found, chain),
+        losses=_losses(problem, measured, log_beta, own, levels, found, chain),
         rows=measured.rows,
         contextual=log.contextual,
         confidence=confidence,
         measured=measured,
         chain=chain,
+        gain=gain,
         probes=log.probes,
+        warnings=(*notes, *log.warnings, *doubts),
     )
-    if spread or "reward" in log.rows.names or log.has_tables:
-        from tether.control.estimates import measure_gain
-
-        result = replace(result, gain=measure_gain(problem, result))
-    draws = None if proposals is None else proposals.rows
-    doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
-    result = replace(result, warnings=(*notes, *log.warnings, *doubts))
     result = replace(result, warnings=all_warnings(result, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):
         warn_user(why_not_useful(result), AssumptionWarning)
@@ -206,16 +205,6 @@ def calibrate(
 
 
 # ---- the rules ---------------------------------------------------------------------------------
-
-
-def _search(problem: Problem) -> Search:
-    """The paper's rule; where rows share draws, the cost depends on beta, which is found again."""
-    found = search(problem)
-    if problem.shares_draws and problem.kernel.from_draws:
-        from tether.control.draws import search_again
-
-        found = search_again(found)
-    return found
 
 
 def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
@@ -229,25 +218,18 @@ def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
             enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
         raise ValueError(
             f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
-            f"proposals have too few in some context{enough}. Draw more, use a smaller budget such "
-            f"as family='budgeted_clip(1)', or give tables of all actions"
+            f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
+            f"such as family='budgeted_clip(1)'"
         )
     error = 0.0
     if asked == "promise" and isinstance(problem.kernel, ClipKernel):
         if problem.draws is None:
             raise ValueError(
-                "promise needs proposals for a log without contexts: fresh draws of the policies, "
-                "from which the normalizing constant is known (tether.make_proposals makes them)"
+                "promise needs proposals, fresh draws of the policies, for a log without contexts "
+                "(tether.make_proposals makes them)"
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
     return unbiased_weights(problem, asked, error), error
-
-
-def _curves(problem: Problem, t: Floats) -> list[tuple[Floats, Floats]]:
-    """The calibrated risk of every loss along beta; coarse points are enough."""
-    t = t[np.isin(t, COARSE)] if problem.kernel.nested else t
-    levels = problem.levels(t)
-    return [(t, levels.risks(each, place)) for place, each in enumerate(problem.constraints)]
 
 
 def _losses(
@@ -255,7 +237,7 @@ def _losses(
     measured: Measured,
     log_beta: float,
     log_betas: Mapping[str, float],
-    curves: list[tuple[Floats, Floats]],
+    levels: Levels,
     found: Search | None,
     chain: Chain | None,
 ) -> dict[str, LossResult]:
@@ -266,7 +248,7 @@ def _losses(
 
         _check_test_weight(problem, measured)
         moved = instability(found, log_beta, measured.log_total) if exists else np.inf
-    for each, (t, risks) in zip(problem.constraints, curves, strict=True):
+    for place, each in enumerate(problem.constraints):
         mean, error = measured.safe_means[each.name]
         risk, promise, terms = measured.risks[each.name], each.alpha, None
         if chain is not None:
@@ -287,8 +269,8 @@ def _losses(
             *(risk, mean, error),
             terms=terms,
             promise=promise if exists else each.bound,
-            log_betas=t,
-            risks=risks,
+            log_betas=levels.t,
+            risks=levels.risks(each, place),
         )
     return losses
 
@@ -339,9 +321,8 @@ def _check_test_weight(problem: Problem, measured: Measured) -> None:
     if heaviest <= (1e-9 if problem.kernel.known else 0.05):
         return
     raise ValueError(
-        f"test_weight must be at least the largest weight that an action can have, got "
-        f"{problem.test_weight!r}: rows of the log itself weigh up to "
-        f"{problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}"
+        f"test_weight is {problem.test_weight!r}, but rows of the log itself weigh up to "
+        f"{problem.test_weight * np.exp(min(heaviest, 700.0)):.4g}: it must bound all weights"
     )
 
 
@@ -349,14 +330,15 @@ def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
     """What the safe policy's risks are known to be at most, each below its promise."""
-    names = [each.name for each in constraints]
-    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(names, safe_risk)
-    if odd := [name for name in stated if name not in names]:
-        raise ValueError(f"safe_risk names the losses {odd}, but the log has {names}")
+    alphas = {each.name: each.alpha for each in constraints}
+    if safe_risk is None:
+        return {}
+    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(alphas, safe_risk)
+    if odd := stated.keys() - alphas:
+        raise ValueError(f"safe_risk names the losses {sorted(odd)}, but the log has {[*alphas]}")
     return {
-        each.name: validate.number("safe_risk", value, above=0, below=each.alpha, including=(0,))
-        for each in constraints
-        if (value := stated.get(each.name)) is not None
+        name: validate.number("safe_risk", value, above=0, below=alphas[name], including=(0,))
+        for name, value in stated.items()
     }
 
 
@@ -370,6 +352,5 @@ def family_and_beta(beta: float | Calibration, family: str | Family | None) -> t
             )
         return chosen, beta.log_beta
     value = validate.number("beta", beta, above=0, below=math.inf, including=(0, math.inf))
-    return find_family("clip" if family is None else family), math.log(
-        value
-    ) if value else -math.inf
+    log_beta = math.log(value) if value else -math.inf
+    return find_family("clip" if family is None else family), log_beta

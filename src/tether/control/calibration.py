@@ -44,16 +44,11 @@ class PromiseTerms:
     0.123
     """
 
-    #: What was tolerated.
-    alpha: float
-    #: What choosing beta on the log may add: max(α, B − α)·ε.
-    stability: float
-    #: What logs on which no beta passes may add: an estimate of E[(m − α)₊].
-    safe_excess: float
-    #: What actions that no draw foresees may add.
-    unforeseen: float
-    #: The largest possible loss, which the total never exceeds.
-    bound: float
+    alpha: float  #: What was tolerated.
+    stability: float  #: What choosing beta on the log may add: max(α, B − α)·ε.
+    safe_excess: float  #: What logs on which no beta passes may add: an estimate of E[(m − α)₊].
+    unforeseen: float  #: What actions that no draw foresees may add.
+    bound: float  #: The largest possible loss, which the total never exceeds.
 
     @property
     def total(self) -> float:
@@ -79,26 +74,17 @@ class LossResult:
     """What a calibration says of one loss."""
 
     name: str
-    #: What was asked for: the tolerated expected loss, or the promise.
-    alpha: float
-    #: The largest possible loss.
-    bound: float
-    #: The factor by which every importance weight may be wrong, in either direction.
-    ratio_error: float
-    #: Log of the largest beta that this loss allows by itself.
-    log_beta: float
-    #: The calibrated risk at the beta that is served.
-    risk: float
-    #: The safe policy's mean loss on the log, and its standard error.
-    safe_mean: float
-    safe_error: float
-    #: What the promise is made of, where it is a sum of terms.
-    terms: PromiseTerms | None
-    #: What the expected loss is at most; the bound where nothing is promised.
-    promise: float
-    #: The calibrated risk along beta.
-    log_betas: Floats
-    risks: Floats
+    alpha: float  #: What was asked for: the tolerated expected loss, or the promise.
+    bound: float  #: The largest possible loss.
+    ratio_error: float  #: The factor by which every weight may be wrong, in either direction.
+    log_beta: float  #: Log of the largest beta that this loss allows by itself.
+    risk: float  #: The calibrated risk at the beta that is served.
+    safe_mean: float  #: The safe policy's mean loss on the log.
+    safe_error: float  #: The standard error of that mean.
+    terms: PromiseTerms | None  #: What the promise is made of, where it is a sum of terms.
+    promise: float  #: What the expected loss is at most; the bound where nothing is promised.
+    log_betas: Floats  #: Log betas, for the curve of the calibrated risk.
+    risks: Floats  #: The calibrated risk at each of them.
 
     @property
     def safe_in_words(self) -> str:
@@ -117,36 +103,6 @@ class Calibration(records.Saved, Described):
     `beta` is 0 when nothing passes, which means: serve the safe policy; and inf when the optimized
     policy passes as it is. Everything is a plain number: a saved calibration has all of it.
 
-    Parameters
-    ----------
-    rule : str
-        "alpha", "promise" or "confidence": what was asked for, and so what the promise means.
-    log_beta : float
-        Log of beta, exact where beta itself would overflow.
-    family : str
-        The name of the family that is served.
-    blend : float
-        The share of the safe policy that is blended into the optimized one, which never takes some
-        actions by itself.
-    losses : dict of str to LossResult
-        What is known of every loss.
-    rows : int
-        The number of rows of the log.
-    contextual : bool
-        Whether the log has contexts.
-    confidence : float, optional
-        The probability over logs with which the promise holds, where it is not in expectation.
-    measured : Measured
-        What the rows say at beta.
-    chain : Chain, optional
-        With `promise`, the betas that may be served, their shares and what was drawn.
-    gain : Gain, optional
-        What the calibration buys, if the log has rewards or tables of all actions.
-    probes : Probes, optional
-        What is known of the policies that were scored; whatever serves the calibration checks it.
-    warnings : tuple of str
-        What a careful reader would want to know before deploying, in words.
-
     Examples
     --------
     >>> import tether
@@ -155,18 +111,26 @@ class Calibration(records.Saved, Described):
     (True, True)
     """
 
+    #: "alpha", "promise" or "confidence": what was asked for, and so what the promise means.
     rule: str
+    #: Log of beta, exact where beta itself would overflow.
     log_beta: float
-    family: str
+    family: str  #: The name of the family that is served.
+    #: The share of the safe policy in an optimized one that never takes some actions by itself.
     blend: float
-    losses: dict[str, LossResult]
-    rows: int
-    contextual: bool
+    losses: dict[str, LossResult]  #: What is known of every loss.
+    rows: int  #: The number of rows of the log.
+    contextual: bool  #: Whether the log has contexts.
+    #: The probability over logs with which the promise holds, where it is not in expectation.
     confidence: float | None
-    measured: Measured
+    measured: Measured  #: What the rows say at beta.
+    #: With `promise`, the betas that may be served, their shares and what was drawn.
     chain: Chain | None = None
+    #: What the calibration buys, if the log has rewards or tables of all actions.
     gain: Gain | None = None
+    #: What is known of the policies that were scored; whatever serves the calibration checks it.
     probes: Probes | None = None
+    #: What a careful reader would want to know before deploying, in words.
     warnings: tuple[str, ...] = ()
 
     @property
@@ -259,10 +223,8 @@ def why_not_useful(found: Calibration) -> str:
     if not found.measured.covered:
         return (
             f"nothing useful is promised: the log contains only {found.measured.coverage:.1%} of "
-            f"what this policy does (by chance at most {found.measured.coverage_limit:.1%}), and "
-            f"nothing is known of the losses of the rest. The policy that took the actions never "
-            f"takes some of them, rows are missing, or the probabilities are not those with which "
-            f"the actions were taken"
+            f"what this policy does (by chance at most {found.measured.coverage_limit:.1%}). The "
+            f"log's policy never takes the rest, rows are missing, or probabilities are wrong"
         )
     for each in found.losses.values():
         most = min(each.safe_mean, each.promise)
@@ -295,8 +257,7 @@ def all_warnings(found: Calibration, looks: int) -> tuple[str, ...]:
     if found.chain is not None and not found.exists and found.chain.shares[0] > 0:
         said.append(
             f"the safe policy serves by the luck of the draw: the log allowed more with "
-            f"probability {found.chain.shares[0]:.3g}, and the recorded draw was "
-            f"{found.chain.uniform:.3g}"
+            f"probability {found.chain.shares[0]:.3g}, and {found.chain.uniform:.3g} was drawn"
         )
     if found.exists:
         said += [why] if (why := why_not_useful(found)) else []
@@ -312,9 +273,8 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
     level = loss.alpha if chain is None else chain.levels[loss.name]
     if level <= 0:
         yield (
-            f"{found.rows} rows are too few for a promise of {loss.alpha:g}{of}: the safe policy "
-            f"serves. Collect more than {math.ceil(loss.bound / loss.alpha)} of them (tether.plan "
-            f"says how many)"
+            f"{found.rows} rows are too few for a promise of {loss.alpha:g}{of}. Collect more than "
+            f"{math.ceil(loss.bound / loss.alpha)} of them (tether.plan says how many)"
         )
     elif (chain is not None or none) and not within_limit(loss.safe_mean, loss.alpha):
         yield _too_unsafe(found, loss)
@@ -323,16 +283,14 @@ def _warnings_of(found: Calibration, loss: LossResult) -> Iterator[str]:
         if f"{limit:.3g}" != f"{loss.alpha:.3g}":
             yield (
                 f"the safe policy's own mean loss{of} is {loss.safe_in_words}, above {level:.4g}, "
-                f"up to which the promise of {loss.alpha:g} holds: if that is its risk, the "
-                f"expected loss is at most {limit:.4g}. More rows bring the level closer to the "
-                f"promise; safe_risk= sets it"
+                f"the level up to which {loss.alpha:g} is promised: if that is its risk, the "
+                f"expected loss is at most {limit:.4g}. Rows raise the level; safe_risk= sets it"
             )
     elif none:
         yield (
             f"no beta passes: {found.rows} rows do not show that any is within alpha = "
             f"{loss.alpha:g} (the safe policy's mean loss{of} is {loss.safe_in_words}, its "
-            f"calibrated risk {loss.risk:.4g}); serve the safe policy only, collect rows "
-            f"(tether.plan says how many), or raise alpha"
+            f"calibrated risk {loss.risk:.4g}); collect rows (tether.plan says how many)"
         )
     elif found.exists and terms is not None and max(terms.added)[0] > WORTH_SAYING * loss.promise:
         yield f"the promise{of} is more than what was asked for: {terms}"

@@ -147,32 +147,17 @@ class Chain:
     With one draw, `uniform` has decided which candidate is served. With `spread`, every action has
     a draw of its own: candidate k with probability shares[k] − shares[k + 1], and the safe policy
     with 1 − shares[0].
-
-    Parameters
-    ----------
-    rows : int
-        The number of rows, which was fixed beforehand.
-    promises, levels, stakes : mapping of str to float
-        For each loss what is promised, the level a that the safe policy's risk may not exceed, and
-        the stake t.
-    log_betas, shares : ndarray of float
-        The candidates and their S, as far as it is above 0.
-    uniform : float
-        The draw in (0, 1].
-    spread : bool
-        Whether every action has a draw of its own.
-    looks : int
-        How many calibrations on these rows the one that is served may be chosen from.
     """
 
-    rows: int
-    promises: dict[str, float]
-    levels: dict[str, float]
-    stakes: dict[str, float]
-    log_betas: Floats
-    shares: Floats
-    uniform: float
-    spread: bool = False
+    rows: int  #: The number of rows, which was fixed beforehand.
+    promises: dict[str, float]  #: What is promised of each loss.
+    levels: dict[str, float]  #: For each loss the level a, a limit on the safe policy's risk.
+    stakes: dict[str, float]  #: The stake t of each loss.
+    log_betas: Floats  #: The candidates, as far as their S is above 0.
+    shares: Floats  #: The S of each of them.
+    uniform: float  #: The draw in (0, 1].
+    spread: bool = False  #: Whether every action has a draw of its own.
+    #: How many calibrations on these rows the one that is served may be chosen from.
     looks: int = 1
 
     @property

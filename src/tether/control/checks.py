@@ -180,10 +180,9 @@ def _ratios(rows: Rows, found: dict[str, Any], room: float) -> Iterator[str]:
     stated = f"the optimized policy's probabilities, summed over the log, come to {mean:.3g}"
     if high:
         yield (
-            f"{'' if mixed else f'{REFUTED}: '}{stated} ± {error:.2g} and should be at most 1. The "
-            f"log was not scored under the policy that took the actions, the optimized policy was "
-            f"trained on it, actions and probabilities are from different rows, columns are "
-            f"exchanged (log_safe, log_optimized, propensities), or a sign is wrong"
+            f"{'' if mixed else f'{REFUTED}: '}{stated} ± {error:.2g} and should be at most 1. "
+            f"Columns are exchanged (log_safe, log_optimized, propensities), a sign is wrong, rows "
+            f"are mixed up, another policy acted, or the optimized one was trained on the log"
         )
         return
     # One more row of twice the largest ratio: the largest ones are rare, and may be unseen.
@@ -211,16 +210,14 @@ def _tables(found: dict[str, Any], room: float) -> Iterator[str]:
     elif _exceeds(found["flat bets"]):
         yield (
             f"{REFUTED}: improbable actions were taken far more often than their probabilities "
-            f"say. Actions and contexts are from different rows, or the tables are not those of "
-            f"the policy that acted"
+            f"say. Actions and contexts are from different rows, or another policy acted"
         )
     for policy, (low, high, least) in zip(POLICIES, found["logits"], strict=True):
         sure = 0.9 < high < 1 + 1e-6 and high + least > 0.01
         if found["rows"] >= MIN_ROWS and low < 1e-6 and sure:
             yield (
-                f"the {policy} policy's probabilities are in every row the softmax of numbers "
-                f"between 0 and 1 that sum to 1: were probabilities passed where logits are "
-                f"expected? Then the policy is far flatter than the model"
+                f"the {policy} policy's probabilities are in every row the softmax of numbers in "
+                f"[0, 1] that sum to 1: were probabilities passed where logits are expected?"
             )
 
 
@@ -239,8 +236,7 @@ def _losses(rows: Rows, found: dict[str, Any]) -> Iterator[str]:
             named = "" if name == "loss" else f" {name!r}"
             yield (
                 f"on this log the loss{named} falls from {usual_mean:.3g} to {mean:.2g} under the "
-                f"optimized policy: was it trained on these rows? A log that was used for training "
-                f"cannot show what the policy will do: calibrate on other rows"
+                f"optimized policy: was it trained on these rows? Then calibrate on others"
             )
 
 
@@ -261,6 +257,5 @@ def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
     share = 1 - np.count_nonzero(np.unique(hashes[0], return_counts=True)[1] == 1) / size
     yield (
         f"{'' if size == rows else 'about '}{share * rows:,.0f} of {rows:,} rows are in the log "
-        f"more than once, with the same values: are rows repeated, or do files overlap? A promise "
-        f"takes every row for a new observation: remove the copies"
+        f"more than once, with the same values: do files overlap? Remove the copies"
     )

@@ -36,25 +36,17 @@ SOURCES = ("safe", "optimized")
 
 @dataclass(frozen=True)
 class Acting:
-    """The policies that acted in the rows of a log, where it was not always the safe policy.
+    """The policies that acted in the rows of a log, where it was not always the safe policy."""
 
-    Parameters
-    ----------
-    log_logged : ndarray of float
-        The log-density of each row's action under the policy that acted in that row.
-    log_logged_all : ndarray of float, optional
-        The same for every action of the row's tables (rows × actions).
-    log_base_limit : ndarray of float, optional
-        For each row, the log of a number that safe over acting density cannot exceed at any action
-        in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
-        default. It must not depend on the action that was taken.
-    by_safe : ndarray of bool, optional
-        In which rows the safe policy acted; a promise and a confidence also bet on these alone.
-    """
-
+    #: The log-density of each row's action under the policy that acted in that row.
     log_logged: Floats
+    #: The same for every action of the row's tables (rows × actions).
     log_logged_all: Floats | None = None
+    #: For each row, the log of a number that safe over acting density cannot exceed at any action
+    #: in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
+    #: default. It must not depend on the action that was taken.
     log_base_limit: Floats | None = None
+    #: In which rows the safe policy acted; a promise and a confidence also bet on these alone.
     by_safe: Booleans | None = None
 
 
@@ -62,9 +54,8 @@ class PolicyPath:
     """The log-density of the tethered policy at each of several betas, for every row.
 
     A policy that is tethered at every token has a density that the scores of the two policies do
-    not determine; a path is its table. The betas must not depend on the losses. At a beta of 0 the
-    policy is the safe one and at an infinite beta the optimized one, whose scores the log has;
-    between two betas of the path the policy at the smaller one is served.
+    not determine; a path is its table. The betas must not depend on the losses. Between two of them
+    the policy at the smaller one is served; at 0 and inf it is the safe and the optimized policy.
 
     Parameters
     ----------
@@ -262,7 +253,7 @@ def refuse_probabilities(columns: Block) -> None:
         if len(columns[name]) >= MIN_ROWS_OF_PROBABILITIES and 0 <= low < high <= 1:
             raise ValueError(
                 f"{name} must hold log-probabilities, but all its values lie between 0 and 1 "
-                f"({low:.4g} to {high:.4g}): take their logarithm. If these are log-densities, "
+                f"({low:.4g} to {high:.4g}): take their logarithm; if these are log-densities, "
                 f"subtract log_safe from all columns of scores: only differences count"
             )
 

@@ -1,5 +1,10 @@
 """Clip weighed by stored draws: which draws a row has, and what it costs that rows share them.
 
+No weight may divide by an estimate of ψ, since E[1/ψ̂] > 1/ψ. With acc the acceptance probability
+of a proposal, the density of budgeted clip is r·acc·E[S] + E[D]·safe, where
+S = Σ_{k<N} Π_{j≤k}(1 − acc_j) and D = Π_{j≤N}(1 − acc_j) over N fresh proposals of the proposing
+policy r. S and D are plain averages over stored draws, so the weight is unbiased, at any N ≥ 1.
+
 A log in memory has proposals by context, and a context deals its draws out to its rows, in sets of
 the budget: every row has as many sets of its own as there are for all, and where there are fewer
 sets than rows, rows share them evenly. A log in files has its draws beside its rows.

@@ -282,10 +282,6 @@ class Search:
         names = (each.name for each in self.problem.constraints)
         return dict(zip(names, self.log_betas(self.levels.fails.T).tolist(), strict=True))
 
-    def curve(self, place: int) -> tuple[Floats, Floats]:
-        """Log betas, coarse and fine ones, and the calibrated risk of one constraint at them."""
-        return self.levels.t, self.levels.risks(self.problem.constraints[place], place)
-
 
 def search(problem: Problem) -> Search:
     """Two passes: all coarse points, then the fine points of the gaps that matter."""
@@ -308,51 +304,31 @@ def search(problem: Problem) -> Search:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one pass over the rows finds at one beta.
+    """What one pass over the rows finds at one beta."""
 
-    Parameters
-    ----------
-    rows : int
-        The number of rows.
-    risks : dict of str to float
-        The calibrated risk of every loss.
-    effective_sample_size : float
-        How many equally weighted rows the weighted log is worth.
-    max_weight : float
-        The largest share of the total weight that one point has, the test point included.
-    log_test, log_total : float
-        Logs of the test weight and of all weights, in one unit.
-    test_weight : str or float
-        Where the test weight comes from: "empirical", "analytic", "max_ratio" or a number.
-    mean_ratio : float
-        The mean of optimized over logged probability: near 1 where the log covers the optimized
-        policy.
-    acceptance : float
-        The share of proposals that a rejection sampler accepts; NaN where it is unknown.
-    changed : float
-        The share of decisions that change: the mean of (safe − tethered weight)₊.
-    coverage, coverage_limit : float
-        The mean of the weights, which is 1 where the log contains what the tethered policy does,
-        and what the true mean is at most, up to chance; NaN where weights are not known.
-    safe_means : dict of str to tuple of float
-        The safe policy's mean loss, and its standard error.
-    harms : dict of str to float
-        Along a path, the largest (l − α)·w of a row, for every loss; 0 elsewhere.
-    """
-
-    rows: int
-    risks: dict[str, float]
+    rows: int  #: The number of rows.
+    risks: dict[str, float]  #: The calibrated risk of every loss.
+    #: How many equally weighted rows the weighted log is worth.
     effective_sample_size: float
+    #: The largest share of the total weight that one point has, the test point included.
     max_weight: float
-    log_test: float
-    log_total: float
+    log_test: float  #: The log of the test weight.
+    log_total: float  #: The log of all weights together, in the same unit.
+    #: Where the test weight comes from: "empirical", "analytic", "max_ratio" or a number.
     test_weight: str | float
+    #: The mean of optimized over logged probability: near 1 where the log covers the former.
     mean_ratio: float
+    #: The share of proposals that a rejection sampler accepts; NaN where it is unknown.
     acceptance: float
+    #: The share of decisions that change: the mean of (safe − tethered weight)₊.
     changed: float
+    #: The mean of the weights, which is 1 where the log contains what the tethered policy does;
+    #: NaN where weights are not known.
     coverage: float
-    coverage_limit: float
+    coverage_limit: float  #: What the true mean is at most, up to chance.
+    #: The safe policy's mean loss, and its standard error.
     safe_means: dict[str, tuple[float, float]]
+    #: Along a path, the largest (l − α)·w of a row, for every loss; 0 elsewhere.
     harms: dict[str, float]
 
     @property

@@ -22,8 +22,8 @@ import numpy as np
 
 from tether._core.arrays import Floats
 from tether._core.rows import Block
-from tether.control.calibration import Calibration
-from tether.control.engine import Problem, scores
+from tether.control.chain import Chain
+from tether.control.engine import Measured, Problem, scores
 from tether.control.gains import CONFIDENCE, Gain, PolicyMeans, WeightedMean
 
 LEAST_EFFECTIVE_ROWS = 30.0  # with fewer effective rows than this, no mean is stated
@@ -32,15 +32,17 @@ LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0
 LARGEST_LOG = 300.0  # larger log-weights count as this one, whose exponential has a finite square
 
 
-def measure_gain(problem: Problem, found: Calibration) -> Gain:
+def measure_gain(
+    problem: Problem, log_beta: float, measured: Measured, chain: Chain | None
+) -> Gain:
     """One pass over the rows of the problem that a calibration was found on.
 
     The tethered policy is the one that is served: with a chain that is spread, all its betas. The
     optimized policy is the one that was given, without a blend.
     """
-    t, shares = np.array([found.log_beta]), np.array([0.0, 1.0])
-    if found.chain is not None and found.chain.spread:
-        t, shares = found.chain.log_betas, np.asarray(found.chain.probabilities)
+    t, shares = np.array([log_beta]), np.array([0.0, 1.0])
+    if chain is not None and chain.spread:
+        t, shares = chain.log_betas, chain.probabilities
     served = (shares[1:] > 0) & (t > -np.inf)
     kernel, t, weight_of = problem.kernel, problem.kernel.at(t[served]), shares[1:][served]
     unit = kernel.log_unit(problem, t)[:, None] if len(t) else np.zeros((0, 1))
@@ -71,16 +73,17 @@ def measure_gain(problem: Problem, found: Calibration) -> Gain:
     rows, has_reward = int(sums["rows"]), "reward" in problem.rows.names
     names = [each.name for each in problem.constraints]
     bounds = [None] * has_reward + [each.bound for each in problem.constraints]
-    unknown = _unknown(sums["sums"][0], rows, found)
+    unknown = _unknown(sums["sums"][0], rows, measured)
     means = []
     for own, ends, bound in zip(sums["sums"], sums["ends"].T * [-1, 1], bounds, strict=True):
-        nothing = [WeightedMean(None, None, None, why) for why in unknown]
         each = [
-            nothing[p] if unknown[p] else _interval(own, p, sums["most"], ends, bound)
-            for p in range(3)
+            WeightedMean(None, None, None, why)
+            if why
+            else _interval(own, policy, sums["most"], ends, bound)
+            for policy, why in enumerate(unknown)
         ]
-        difference = nothing[1] if unknown[1] else nothing[0]
-        if found.log_beta == -np.inf:
+        difference = each[1] if unknown[1] else each[0]
+        if log_beta == -np.inf:
             difference = WeightedMean(0.0, 0.0, 0.0)
         elif not (unknown[0] or unknown[1]):
             difference = _difference(own, sums["most"], ends, bound, rows)
@@ -92,8 +95,6 @@ def measure_gain(problem: Problem, found: Calibration) -> Gain:
         if problem.shares_draws:
             notes.append("rows share draws, whose common noise no interval allows for")
     return Gain(
-        log_beta=found.log_beta,
-        rows=rows,
         reward=means[0] if has_reward else None,
         losses=dict(zip(names, means[has_reward:], strict=True)),
         changed=float(min(sums["changed"] / rows, 1.0)),
@@ -107,17 +108,16 @@ def _products(weights: Floats) -> Floats:
     return np.concatenate((weights, weights**2, weights[:1] * weights[1:2]))
 
 
-def _unknown(sums: Floats, rows: int, found: Calibration) -> list[str | None]:
+def _unknown(sums: Floats, rows: int, measured: Measured) -> list[str | None]:
     """Why the log does not tell the means under each policy, where it does not."""
     mean, square = sums[2, 0] / rows, sums[5, 0] / rows
     error = np.sqrt(max(square - mean**2, 0.0) / rows)
     missing = mean < LEAST_SHOWN or mean + MISSING_ERRORS * error < 1
-    measured, why = found.measured, []
     shown = 1.0, 1.0 if measured.covered else measured.coverage, mean if missing else 1.0
+    why: list[str | None] = []
     for part, effective in zip(shown, _effective(sums), strict=True):
-        why.append(
-            None if part == 1 else f"the log shows about {part:.0%} of what this policy does"
-        )
+        text = f"the log shows about {part:.0%} of what this policy does"
+        why.append(None if part == 1 else text)
         if effective < LEAST_EFFECTIVE_ROWS:
             why[-1] = f"the log is worth {effective:.3g} rows of this policy, too few to tell"
     return why

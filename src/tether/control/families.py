@@ -17,6 +17,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from tether._core import validate
 from tether._core.arrays import Floats
 
 DEFAULT_BLEND = 0.01  # the share of the safe policy in a blend
@@ -39,9 +40,6 @@ class Family(ABC):
     max_draws: int | None = None
     """How many proposals a sampler makes before it takes the safe policy's action; None for no
     limit. A family with a limit states its own `log_density`, fallback included."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(name={self.name!r})"
 
     @property
     @abstractmethod
@@ -195,10 +193,7 @@ class BudgetedClip(_ClipKernel):
     max_draws: int = DEFAULT_BUDGET
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_draws, bool) or not isinstance(self.max_draws, (int, np.integer)):
-            raise TypeError(f"max_draws must be an integer, got {self.max_draws!r}")
-        if self.max_draws < 1:
-            raise ValueError(f"max_draws must be at least 1, got {self.max_draws!r}")
+        object.__setattr__(self, "max_draws", validate.integer("max_draws", self.max_draws))
 
     @property
     def name(self) -> str:
@@ -240,8 +235,8 @@ class PathFamily(Family):
     def __post_init__(self) -> None:
         if not isinstance(self.path_name, str) or not PATH_NAME.fullmatch(self.path_name):
             raise ValueError(
-                f"the family of a path must be 'token_clip' or 'token_mix', or one of them with "
-                f"the share of a blend ('token_clip(0.01)'), got {self.path_name!r}"
+                f"the family of a path must be 'token_clip', 'token_mix' or, with the share of a "
+                f"blend, such as 'token_clip(0.01)', got {self.path_name!r}"
             )
 
     @property
@@ -252,8 +247,8 @@ class PathFamily(Family):
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """Not defined: the scores of the two policies do not determine the density."""
         raise TypeError(
-            f"family {self.name!r} is tethered at every token: scores of whole answers do not say "
-            f"how likely an answer is. tether.llm.TokenTether makes its log and serves it"
+            f"family {self.name!r} is tethered at every token, and scores of whole answers do not "
+            f"determine it: tether.llm.TokenTether makes its log and serves it"
         )
 
 
@@ -280,14 +275,11 @@ def find_family(family: str | Family) -> Family:
         if PATH_NAME.fullmatch(family):
             return PathFamily(family)
         raise ValueError(
-            f"family must be 'clip', 'mix', 'budgeted_clip' (or 'budgeted_clip(N)'), the family of "
-            f"a path ('token_clip' or 'token_mix') or one derived from tether.control.Family, "
-            f"got {family!r}"
+            f"family must be 'clip', 'mix', 'budgeted_clip', 'budgeted_clip(N)', 'token_clip', "
+            f"'token_mix' or one derived from tether.control.Family, got {family!r}"
         )
-    if isinstance(family, type):
-        raise TypeError(f"family must be an object, not a class: write {family.__name__}()")
     if not isinstance(family, Family):
-        raise TypeError(f"family must be derived from tether.control.Family, got {family!r}")
+        raise TypeError(f"family must be an object derived from Family, got {family!r}")
     if not isinstance(family, (Clip, Mix, BudgetedClip, PathFamily)):
         _check_declarations(family)
     return family

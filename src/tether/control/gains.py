@@ -13,25 +13,12 @@ POLICIES = ("safe", "tethered", "optimized")
 
 @dataclass(frozen=True)
 class WeightedMean:
-    """An estimated mean with an approximate interval, or why there is none.
-
-    Parameters
-    ----------
-    mean, lower, upper : float, optional
-        The estimate and its interval; None if the log does not tell.
-    unknown : str, optional
-        Why the log does not tell.
-    """
+    """An estimated mean with an approximate interval; None where `unknown` says why."""
 
     mean: float | None
     lower: float | None
     upper: float | None
     unknown: str | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether there is an estimate."""
-        return self.mean is not None
 
     def __str__(self) -> str:
         if self.mean is None:
@@ -41,43 +28,18 @@ class WeightedMean:
 
 @dataclass(frozen=True)
 class PolicyMeans:
-    """The mean of one quantity, a reward or a loss, under the three policies.
-
-    Parameters
-    ----------
-    safe, tethered, optimized : WeightedMean
-        The mean under each policy.
-    difference : WeightedMean
-        By how much it is larger under the tethered policy than under the safe one.
-    """
+    """The mean of one quantity, a reward or a loss, under the three policies."""
 
     safe: WeightedMean
     tethered: WeightedMean
     optimized: WeightedMean
+    #: By how much it is larger under the tethered policy than under the safe one.
     difference: WeightedMean
 
 
 @dataclass(frozen=True)
 class Gain(Described):
     """What the tethered policy of a calibration is expected to bring, estimated from the log.
-
-    Parameters
-    ----------
-    log_beta : float
-        Log of the calibrated beta.
-    rows : int
-        The number of rows of the log.
-    reward : PolicyMeans, optional
-        The expected rewards; None if the log has none.
-    losses : dict of str to PolicyMeans
-        The expected losses, by name.
-    changed : float
-        The share of decisions that change: the mean over contexts of the total variation distance
-        between the safe and the tethered policy.
-    traffic : float, optional
-        The share of actions drawn from the optimized policy; None unless the family is mix.
-    notes : tuple of str
-        What the intervals do not allow for.
 
     Examples
     --------
@@ -90,12 +52,14 @@ class Gain(Described):
     (0.82, 0.35)
     """
 
-    log_beta: float
-    rows: int
     reward: PolicyMeans | None
     losses: dict[str, PolicyMeans]
+    #: The share of decisions that change: the mean over contexts of the total variation distance
+    #: between the safe and the tethered policy.
     changed: float
+    #: The share of actions drawn from the optimized policy; None unless the family is mix.
     traffic: float | None
+    #: What the intervals do not allow for.
     notes: tuple[str, ...] = ()
 
     def facts(self) -> list[tuple[str, str]]:
@@ -115,7 +79,7 @@ class Gain(Described):
         if self.traffic is not None:
             facts.append(("traffic to optimized", f"{self.traffic:.4g}"))
         return Description(
-            f"gain, estimated from {self.rows:,} rows, with approximate {CONFIDENCE:g} intervals",
+            f"gain, estimated from the log, with approximate {CONFIDENCE:g} intervals",
             facts=tuple(facts),
             warnings=self.notes,
             notes=("estimates, not promises: beta was found on the same rows",),

@@ -1,18 +1,9 @@
 """What each family needs: the weights of a block of rows at several betas, and their sums.
 
 A kernel weighs a block of rows. The default sums of the condition come from that matrix; clip
-without contexts and mix have sums that cost one pass however many betas there are.
-
-- Clip without contexts: each row lies in one bin of log ρ. The sums of amounts above each grid
-  point, and of amount·ρ/β below it, follow from bins by one recurrence; ψ(β) cancels.
-- Mix is linear in β: two sums.
-- Tables of all actions: ψ(β, x) is a sum over them, exact.
-- Budgeted clip without tables: no weight may divide by an estimate of ψ, since E[1/ψ̂] > 1/ψ. With
-  acc the acceptance probability of a proposal, its density is r·acc·E[S] + E[D]·safe, where
-  S = Σ_{k<N} Π_{j≤k}(1 − acc_j) and D = Π_{j≤N}(1 − acc_j) over N fresh proposals of the proposing
-  policy r. S and D are plain averages over stored draws, so the weight is unbiased, at any N ≥ 1.
-- A path has its own log-density at its own betas.
-- A user's own family states its kernel or its density; nothing else is known of it.
+without contexts and mix have sums that cost one pass however many betas there are. For clip each
+row lies in one bin of log ρ: the sums of amounts above each grid point, and of amount·ρ/β below it,
+follow from bins by one recurrence, and ψ(β) cancels.
 """
 
 from __future__ import annotations
@@ -449,9 +440,8 @@ class PathKernel(Kernel):
         log_w = np.where(np.isnan(log_w), -np.inf, log_w)
         if log_w.max() == np.inf:
             raise ValueError(
-                "log_safe: a draw is an action that the policies which produced the log never "
-                "take, and the tethered policy does: its weight is infinite. The safe policy must "
-                "be able to take every action of the optimized one (absolute continuity)"
+                "log_safe: a draw is an action that the log's policies never take: the safe policy "
+                "must be able to take every action of the optimized one (absolute continuity)"
             )
         drawn, level = block.get("drawn_at", np.full(1, np.inf)), np.maximum(t, self.coarse[0])
         return Weighed(log_w, np.where(drawn <= level[:, None], log_w, -np.inf))

@@ -89,7 +89,7 @@ class Log(Columned, Described):
         `mixture_log_density`. By default the safe policy produced them all.
     log_safe_all, log_optimized_all, log_mix_all : array_like, optional
         For a finite action set, the log-probabilities of every action (rows × actions), with which
-        normalizing constants are exact; that of the mixture if `log_mix` is given.
+        normalizing constants are exact; the last if `log_mix` is given.
     safe_share : float, optional
         The share of rows that the safe policy produced. The analytic test weight needs it if
         `log_mix` is given.
@@ -108,7 +108,6 @@ class Log(Columned, Described):
         "token_clip" are calibrated on.
     probes : Probes, optional
         What `tether.make_log` notes of the policies, by which they are recognized when they serve.
-        A log that is made of columns alone has none: nothing then tells other policies apart.
     warnings : sequence of str, default ()
         What is approximate or looks wrong about the log; every result made from it says so.
 
@@ -173,8 +172,12 @@ class Log(Columned, Described):
         self.ratio_error, self.warnings = ratio_error, tuple(warnings)
 
     def _lay(
-        self, rows: Rows, contextual: bool, safe_share: float | None, max_ratio: float | None
-    ) -> None:
+        self,
+        rows: Rows,
+        contextual: bool,
+        safe_share: float | None = None,
+        max_ratio: float | None = None,
+    ) -> Self:
         """State where the rows lie, and what is known of all of them."""
         self.rows, self.max_ratio = rows, max_ratio
         self.contextual = contextual or self.has_tables
@@ -185,20 +188,12 @@ class Log(Columned, Described):
             validate.number("safe_share", safe_share, above=0, below=1, including=(1,))
             if self.safe_share != safe_share:
                 raise ValueError(f"safe_share is {safe_share!r}, which needs log_mix: give both")
+        return self
 
     @classmethod
-    def of_rows(
-        cls,
-        rows: Rows,
-        *,
-        contextual: bool,
-        safe_share: float | None = None,
-        max_ratio: float | None = None,
-    ) -> Self:
+    def of_rows(cls, rows: Rows, *, contextual: bool, **known: float | None) -> Self:
         """Make a log of rows that lie anywhere; its arrays exist if they lie in memory."""
-        log = cls.__new__(cls)
-        log._lay(rows, contextual, safe_share, max_ratio)
-        return log
+        return cls.__new__(cls)._lay(rows, contextual, **known)
 
     @classmethod
     def from_frame(
@@ -213,18 +208,14 @@ class Log(Columned, Described):
     ) -> Self:
         """Build a log from the columns of a frame, by name.
 
-        Contexts must be stated, since a frame does not tell whether the policies depend on some of
-        its columns. A column called `log_mix` and tables called `log_safe_all_…` are used if they
-        exist.
-
         Parameters
         ----------
         frame : frame
             A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
         context : str, sequence of str or None
             The column of contexts; several feature columns, where rows with equal features are in
-            the same context; or None if neither policy depends on a context. May be left out only
-            if the frame has tables of all actions.
+            the same context; or None if neither policy depends on a context. It must be stated,
+            since no frame tells, unless there are tables of all actions.
         loss : str or sequence of str, default "loss"
             The column of losses; several losses as a sequence.
         safe_share, max_ratio : float, optional
@@ -262,10 +253,9 @@ class Log(Columned, Described):
         where: Any = None,
         **columns: str | Sequence[str] | None,
     ) -> Self:
-        """Name a log that is larger than memory, and is read in parts.
+        """Name a log that is larger than memory, and is read in parts; needs the extra `scan`.
 
-        `calibrate` takes it like any log, with the same answer as in memory, to rounding. Needs the
-        extra `scan`.
+        What is not listed is as in `from_frame`. Of contexts only whether there are any is used.
 
         Parameters
         ----------
@@ -273,17 +263,14 @@ class Log(Columned, Described):
             A Parquet file, a folder or a glob of them, or a list of these, also as addresses such
             as s3://bucket/folder; a DuckDB relation, a Polars lazy frame or a Spark data frame; or
             a function that returns an iterator over Arrow record batches.
-        context, loss, safe_share, max_ratio
-            As in `from_frame`. Of contexts only whether there are any is used.
         where : pyarrow.dataset.Expression, optional
-            Which rows of Parquet files to read; columns in the names of folders, such as
-            `day=2026-01-01`, may be used.
+            Which rows of Parquet files to read, by columns or the names of folders
+            (`day=2026-01-01`).
         **columns : str or sequence of str
-            As in `from_frame`; a table may also be one column of lists. Further `log_logged` and
-            `log_base_limit`, the columns of `Acting`; and `safe_draws` and `optimized_draws`,
-            columns of lists with the draws of each policy in the context of the row: their
-            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
-            under the mixture.
+            A table may also be one column of lists. Further `log_logged` and `log_base_limit`, the
+            columns of `Acting`; and `safe_draws` and `optimized_draws`, columns of lists with the
+            draws of each policy in the context of the row: their log-probabilities under the safe
+            policy, under the optimized policy and, with a mixture, under the mixture.
         """
         from tether.scan import open_rows
 
@@ -376,16 +363,8 @@ class Proposals(Columned):
 
     Parameters
     ----------
-    log_safe : array_like
-        The log-probability of each draw under the safe policy; −inf where it never takes the
-        action.
-    log_optimized : array_like
-        The same under the optimized policy.
-    context : array_like, optional
-        The context of each draw: an integer or a string per row, labeled as in the log.
-    log_mix : array_like, optional
-        The log-density of each draw under the mixture that produced the log; required if the log
-        has it.
+    log_safe, log_optimized, context, log_mix : array_like
+        As in `Log`, of each draw, and there if they are there; `log_safe` may be −inf.
     source : str or array_like, default "optimized"
         The policy that made the draws, "safe" or "optimized"; one for all draws or one per row.
     policy_path : PolicyPath, optional
@@ -438,22 +417,13 @@ class Proposals(Columned):
         source: str | None = None,
         **columns: str | None,
     ) -> Self:
-        """Build proposals from the columns of a frame, by name.
-
-        Contexts must be stated, as in `Log.from_frame`. Columns called `log_mix` and `source` are
-        used if they exist.
+        """Build proposals from the columns of a frame, as `Log.from_frame` does.
 
         Parameters
         ----------
-        frame : frame
-            A pandas, polars or Arrow table, a dictionary of arrays, or a structured array.
-        context : str, sequence of str or None
-            The columns that state the contexts of the log, or None if it has none.
         source : str, optional
-            The column of policies that made the draws, or "safe" or "optimized" for all draws; the
-            optimized policy by default.
-        **columns : str
-            Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name.
+            The column of policies that made the draws, or "safe" or "optimized" for all draws; by
+            default `source`, if there is such a column, and else the optimized policy.
         """
         known = frames.names(frame)
         chosen, (by, listed) = choose(known, columns, DRAW_COLUMNS), who_drew(known, source)
@@ -473,21 +443,10 @@ class Proposals(Columned):
         where: Any = None,
         **columns: str | None,
     ) -> Self:
-        """Name proposals that are larger than memory, and are read in parts.
+        """Name proposals that are larger than memory, with a source as in `Log.scan`.
 
         They go with a log without contexts; the draws of a log with contexts are stored beside its
-        rows. Needs the extra `scan`.
-
-        Parameters
-        ----------
-        source : path, frame, callable or tether.scan.OnRay
-            Where the draws are, as in `tether.Log.scan`.
-        context, **columns
-            As in `from_frame`.
-        drawn_by : str, optional
-            The column of policies that made the draws, or one of them, as `source` there.
-        where : pyarrow.dataset.Expression, optional
-            Which rows of Parquet files to read.
+        rows. `drawn_by` is what `from_frame` calls `source`.
         """
         from tether.scan import open_rows
 

@@ -21,9 +21,8 @@ def mixture_log_density(log_columns: ArrayLike | Sequence[ArrayLike], counts: Ar
     Parameters
     ----------
     log_columns : array_like or sequence of array_like
-        The log-density of every row of the log under every policy that was deployed, a tethered
-        policy with its normalizing constant: a table of rows × policies, or a list with one column
-        per policy.
+        The log-density of every row under every policy that was deployed, with its normalizing
+        constant: a table of rows × policies, or a list with one column per policy.
     counts : array_like
         How many rows each policy produced.
 
@@ -52,8 +51,7 @@ def permutation_weights(log_densities: ArrayLike) -> Floats:
     """Probability that each of t + 1 points came last, given the set of points but not their order.
 
     The weight of point i sums the joint likelihood over every order that puts i last. Calibration
-    replaces the earlier policies by their mixture, which needs no such sum; for one earlier policy
-    the two agree exactly.
+    uses the mixture of the earlier policies instead, which for one of them is exactly the same.
 
     Parameters
     ----------

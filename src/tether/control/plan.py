@@ -53,18 +53,6 @@ class Plan(records.Saved, Described):
     a simple model, not a promise. The attributes that are not listed are the arguments of `plan`,
     or what was measured from the log in their place.
 
-    Parameters
-    ----------
-    rule, level : str, float
-        "alpha", "promise" or "confidence", and the alpha or the promise.
-    rows_needed, rows_likely : float
-        The rows from which on half of all logs pass, and a share of `pass_probability` of them; inf
-        if no number of rows is enough.
-    expected : tuple of Expected
-        Numbers of rows, and what to expect of each.
-    log_rows : int or None
-        The rows of the log that the plan was measured from.
-
     Examples
     --------
     >>> from tether import plan
@@ -73,19 +61,19 @@ class Plan(records.Saved, Described):
     (56, 133)
     """
 
-    rule: str
-    level: float
+    rule: str  #: "alpha", "promise" or "confidence".
+    level: float  #: The alpha or the promise.
     confidence: float | None
     bound: float
     safe_risk: float
     optimized_risk: float
     log_ratio_spread: float
     pass_probability: float
-    rows_needed: float
-    rows_likely: float
+    rows_needed: float  #: The rows from which on half of all logs pass; inf if none are enough.
+    rows_likely: float  #: The same for a share of `pass_probability` of them.
     expected: tuple[Expected, ...]
     family: str
-    log_rows: int | None = None
+    log_rows: int | None = None  #: The rows of the log that the plan was measured from.
 
     @property
     def possible(self) -> bool:
@@ -161,15 +149,10 @@ def plan(
         Draws for it, as `calibrate` takes them.
     safe_risk : float, optional
         The expected loss of the safe policy; required without a log, and measured from it.
-    alpha, promise : float, optional
-        The tolerated expected loss; one of the two.
-    confidence : float, optional
-        The probability over logs with which it is to hold.
-    bound : float, default 1.0
-        The largest possible loss.
+    alpha, promise, confidence, bound : float, optional
+        As in `calibrate`.
     optimized_risk : float, optional
-        Without a log, the expected loss of the optimized policy; by default twice
-        the tolerated one.
+        Without a log, that of the optimized policy; by default twice the tolerated one.
     log_ratio_spread : float, default 1.0
         Without a log, the standard deviation of the log ratio of optimized over safe probability.
     rows : int, optional

@@ -1,9 +1,7 @@
 """From a log, proposals, a family and a test weight to a problem, or an error if they do not fit.
 
-Which weights are known is decided here and nowhere else. A normalizing constant is exact over
-tables of all actions, and cancels for clip without contexts. Otherwise it is not known, and no
-weight may divide by an estimate of it: clip becomes budgeted clip, with as many proposals as each
-context has draws of each policy, at most 16.
+Which weights are known is decided here and nowhere else: a normalizing constant is exact over
+tables of all actions, and cancels for clip without contexts. Otherwise clip becomes budgeted clip.
 """
 
 from __future__ import annotations
@@ -37,10 +35,7 @@ def pose(
     """
     if proposals is not None:
         if not isinstance(proposals, Proposals):
-            raise TypeError(
-                f"proposals must be tether.Proposals, got {shown(proposals)}; alpha and promise "
-                f"are passed by name, such as alpha=0.1"
-            )
+            raise TypeError(f"proposals must be tether.Proposals, got {shown(proposals)}")
         if log.has_tables:
             raise ValueError("proposals are not needed with log_safe_all: the tables are exact")
         if log.has_mixture != ("log_mix" in proposals.rows.names):
@@ -74,14 +69,13 @@ def pose(
     if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
-            f"the optimized policy takes no action of the safe one: there is no tethered policy "
-            f"between the two. A blend above 0, such as {families.DEFAULT_BLEND:g}, makes one"
+            f"the optimized policy takes no action of the safe one, and no policy lies between: "
+            f"pass a blend above 0, such as {families.DEFAULT_BLEND:g}"
         )
     if draws is not None and looked[-1]["outside"] and _acts_outside(family):
         raise ValueError(
             f"family {family.name!r} needs a safe policy that can take every action of the "
-            f"optimized one (absolute continuity), but a draw has log_safe −inf; restrict the "
-            f"optimized policy to actions of the safe one, or use family 'clip'"
+            f"optimized one (absolute continuity), but a draw has log_safe −inf; use family 'clip'"
         )
     blend = blend if zeros else 0.0
     if blend:
@@ -123,9 +117,8 @@ def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
     if family.normalized or log.has_tables or (not log.contextual and family.max_draws is None):
         return kernels.OwnKernel(family, tables=log.has_tables)
     raise ValueError(
-        f"family {family.name!r} has a normalizing constant in each context, and dividing by an "
-        f"estimate of it would bias every weight: give tables of all actions (log_safe_all, "
-        f"log_optimized_all), use a tether.Shortlist, or family 'clip' or 'mix'"
+        f"family {family.name!r} has an unknown normalizing constant in each context: give tables "
+        f"of all actions (log_safe_all, log_optimized_all), or use family 'clip' or 'mix'"
     )
 
 
@@ -153,10 +146,9 @@ def _test_weight(
     cancels = family.normalized or (family.clips and family.max_draws is None)
     if label == "analytic" and not (bounded and (cancels or test_weight == "analytic")):
         raise ValueError(
-            f"test_weight {test_weight!r} of family {family.name!r} needs proposals, fresh draws "
-            f"of both policies among which the largest weight is found (make_proposals makes "
-            f"them), a number or, for mix, the largest ratio: min_propensity in tether.make_log, "
-            f"max_ratio in tether.Log, --min-propensity or --max-ratio on the command line"
+            f"test_weight {test_weight!r} of family {family.name!r} needs proposals (see "
+            f"make_proposals), a number or, for mix, the largest ratio: min_propensity in "
+            f"tether.make_log, max_ratio in tether.Log, --min-propensity or --max-ratio"
         )
     if log.safe_share is None:
         raise ValueError(

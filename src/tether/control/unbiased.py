@@ -172,16 +172,14 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
     kernel = problem.kernel
     if not kernel.known and not isinstance(kernel, ClipKernel):
         raise ValueError(
-            f"{asked} needs weights without an estimated normalizing constant, and this family has "
-            f"one here: give tables of all actions (log_safe_all, log_optimized_all), or use "
-            f"family 'clip', 'mix' or 'budgeted_clip'"
+            f"{asked} needs a family whose normalizing constant is known: give tables of all "
+            f"actions (log_safe_all, log_optimized_all), or use 'clip', 'mix' or 'budgeted_clip'"
         )
     if problem.has_mixture and "log_logged" not in problem.rows.names:
         raise ValueError(
             f"{asked} needs the log-density of each action under the policy that acted in its row, "
-            f"acting=Acting(log_logged=…) in the log: log_mix is not unbiased if later policies "
-            f"were chosen from earlier losses. If every action was drawn from the mixture itself, "
-            f"log_logged is log_mix"
+            f"acting=Acting(log_logged=…) in the log; if every action was drawn from the mixture "
+            f"itself, that is log_mix"
         )
     if isinstance(kernel, PathKernel):
         return Weights(problem, np.asarray(kernel.coarse), *np.zeros((2, len(kernel.coarse))))

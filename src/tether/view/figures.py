@@ -60,7 +60,7 @@ def _draw_tradeoff(gain: Gain, name: str, axes: Axes) -> None:
         loss = getattr(gain.losses[name], policy)
         reward = None if gain.reward is None else getattr(gain.reward, policy)
         height: Any = changed.get(policy) if reward is None else reward.mean
-        is_known = loss.known and height is not None
+        is_known = loss.mean is not None and height is not None
         at: Any = ([loss.mean], [height]) if is_known else ([], [])
         label = policy if is_known else f"{policy}: unknown"
         axes.plot(*at, marker, label=label, markersize=size, **style)
