@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tether.policies.categorical import Categorical, Pool
-    from tether.policies.functions import FunctionPolicy, TorchPolicy, policy_from
+    from tether.policies.functions import FunctionPolicy, policy_from
     from tether.policies.gaussian import Gaussian
     from tether.policies.logs import make_log, make_proposals
     from tether.policies.mixture import Mixture
@@ -37,7 +37,6 @@ __all__ = [
     "ShortlistRows",
     "Tethered",
     "TetheredShortlist",
-    "TorchPolicy",
     "as_policy",
     "estimate_ratio",
     "make_log",

@@ -158,7 +158,7 @@ def picked(table: Floats, columns: Integers) -> Floats:
 
 
 PolicyLike: TypeAlias = Any
-"""What `as_policy` accepts: a policy, a scikit-learn classifier or a torch distribution."""
+"""What `as_policy` accepts: a policy or a scikit-learn classifier."""
 
 
 def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:
@@ -224,13 +224,9 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
 
 
 def as_policy(name: str, policy: Any) -> Policy:
-    """Return a policy, converting a classifier or a torch distribution into one."""
+    """Return a policy, converting a classifier into one."""
     if isinstance(policy, type):
         raise TypeError(f"{name} must be a policy, not a class: write {policy.__name__}(…)")
-    if any(base.__module__.startswith("torch.distributions") for base in type(policy).__mro__):
-        from tether.policies.functions import TorchPolicy
-
-        return TorchPolicy(policy)
     if isinstance(policy, Policy):
         return policy
     if hasattr(policy, "predict_proba"):
@@ -238,8 +234,8 @@ def as_policy(name: str, policy: Any) -> Policy:
 
         return Categorical.from_classifier(policy)
     raise TypeError(
-        f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
-        f"or a torch distribution, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"
+        f"{name} must be a policy (an object with sample and log_prob) or a scikit-learn "
+        f"classifier, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"
     )
 
 

@@ -56,7 +56,7 @@ class Tethered:
     Parameters
     ----------
     safe, optimized : Policy
-        The two policies; a scikit-learn classifier or a torch distribution will do.
+        The two policies; a scikit-learn classifier will do.
     beta : float or Calibration
         How far the optimized policy may pull away. A calibration brings its family along, and the
         share of the safe policy that it blended into the optimized one. Both policies must be those

@@ -27,7 +27,6 @@ from tether.policies import (
     Shortlist,
     Tethered,
     TetheredShortlist,
-    TorchPolicy,
     categorical,
     ratio,
 )
@@ -139,7 +138,6 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(Mixture, "policies", "weights"),
         _of(FunctionPolicy, *_FUNCTIONS, build=_function_policy),
         _of(FunctionSampler),
-        _of(TorchPolicy, "_distribution"),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
         (Calibration, CALIBRATION),
