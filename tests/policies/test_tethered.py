@@ -51,7 +51,7 @@ def test_tables_are_the_definition(seed, family, beta):
     assert np.allclose(decided.propensities, np.array(expected)[contexts, decided.actions])
 
 
-def test_a_decision_is_one_pass_of_either_model():
+def test_a_decision_is_one_pass_of_either_model(monkeypatch):
     calls = []
 
     def counted(matrix):
@@ -67,6 +67,14 @@ def test_a_decision_is_one_pass_of_either_model():
     decided = policy.decide(contexts, RNG(2))
     assert calls == [50, 50]
     assert np.array_equal(decided.actions, policy.sample(contexts, RNG(2)))
+    whole = policy.normalizer(contexts).log_psi
+    monkeypatch.setattr("tether.policies.tethered.MAX_TABLE_SCORES", 3 * 20)
+    calls.clear()
+    in_parts = policy.decide(contexts, RNG(2))
+    assert calls == [20, 20, 20, 20, 10, 10]
+    assert np.array_equal(in_parts.actions, decided.actions)
+    assert np.array_equal(policy.log_prob(contexts, decided.actions), decided.log_prob)
+    assert np.array_equal(policy.normalizer(contexts).log_psi, whole)
     line = tether.Tethered(SAFE, OPTIMIZED, 2.0)
     drawn = line.decide(30, RNG(0))
     assert np.array_equal(drawn.log_prob, line.log_prob(30, drawn.actions))

@@ -66,9 +66,10 @@ class Decision(Described):
     def policy(self) -> Tethered:
         """The policy to serve, as far as was calibrated; the old one where that is not useful."""
         if self.old is None:
+            way = f"let new choose in a share of the cases: {self.share}"
             raise TypeError(
                 "old is not known: the table has its propensities, in contexts that do not repeat. "
-                f"Pass decide(…, old=…), or let new choose in a share of the cases: {self.share}"
+                f"Pass decide(…, old=…), or {way if self.share else 'go on without new'}"
             )
         return Tethered(self.old, self.new, self.calibration if self.calibration.useful else 0.0)
 
