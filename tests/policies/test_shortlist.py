@@ -80,6 +80,15 @@ def test_a_score_is_asked_once_per_row_that_is_served():
     assert calls == [(10, 3)]
 
 
+def test_more_candidates_than_probes_list_are_served():
+    rng, shortlist = RNG(0), tether.Shortlist(draw, lambda x, c: c, size=1001)
+    contexts = np.zeros(100)
+    actions = draw(contexts, rng)
+    log = shortlist.make_log(contexts, actions, actions > 9, rng)
+    found = tether.calibrate(log, alpha=0.15)
+    assert shortlist.tethered(found).sample(contexts, rng).shape == (100,)
+
+
 def losses_of(contexts, actions):
     """Large actions harm, in the contexts in which the policies are far apart."""
     return (contexts == 1) * np.clip((actions + 0.5) / 3, 0, 1)

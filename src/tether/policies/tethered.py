@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Actions, Contexts, Floats, Integers, plain_column
+from tether._core.arrays import Actions, Contexts, Floats, plain_column
 from tether._core.contexts import as_contexts, length, part, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.families import Family, PathFamily, blend_scores
+from tether.control.families import Family, PathFamily
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, together
@@ -230,15 +230,6 @@ class Tethered:
             chosen = sample_categorical(density, rows.stop - rows.start, rng)
             pieces.append((self.actions[chosen], picked(density, chosen)))
         return Decided(*map(np.concatenate, zip(*pieces, strict=True)))
-
-    def choose_by(
-        self, log_optimized: Floats, contexts: Any, rng: np.random.Generator
-    ) -> tuple[Integers, Floats]:
-        """Positions of actions, and their log-probabilities, by a table that is known already."""
-        safe = np.broadcast_to(policy_calls.table("safe", self.safe, contexts), log_optimized.shape)
-        density = self._of_tables(safe, blend_scores(log_optimized, safe, self.blend))
-        chosen = sample_categorical(density, len(density), rng)
-        return chosen, picked(density, chosen)
 
     def _draw_at(
         self, log_beta: float, contexts: Any, rng: np.random.Generator
