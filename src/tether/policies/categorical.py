@@ -75,10 +75,7 @@ class Categorical(TablePolicy):
         return self
 
     def __repr__(self) -> str:
-        by = "a function of the contexts"
-        if self._function is None:
-            by = "one row for all contexts" if self._table.ndim == 1 else f"{len(self._table)} rows"
-        return f"{type(self).__name__}({few(self.actions)}, by {by})"
+        return f"{type(self).__name__}({few(self.actions)})"
 
     @classmethod
     def from_probabilities(

@@ -215,7 +215,5 @@ def pooled_log(
         safe_share=float(by_safe.mean()),
         reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
         acting=Acting(logged, log_logged_all, limit, by_safe=by_safe),
-        probes=take_probes(
-            *({"safe": old, "optimized": new}, months[0].contexts, known, first), tables=True
-        ),
+        probes=take_probes({"safe": old, "optimized": new}, months[0].contexts, known, first),
     )

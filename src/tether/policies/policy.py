@@ -207,20 +207,16 @@ def in_order_of(first: Policy, second: Any) -> Any:
 
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
     """How two lists of actions differ, in words."""
-    first, second = np.asarray(first), np.asarray(second)
-    if (first.dtype.kind in "US") == (second.dtype.kind in "US"):
-        only = [
-            f"{few(extra)} only in {name}"
-            for name, own, other in ((first_name, first, second), (second_name, second, first))
-            if len(extra := np.setdiff1d(own, other))
-        ]
-        if only:
-            return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
-    place = int(np.argmax(first != second)) if len(first) == len(second) else 0
-    return (
-        f"{first_name} has {first[place].item()!r} where {second_name} has "
-        f"{second[place].item()!r}; both must list the same actions in the same order"
-    )
+    known = {first_name: np.asarray(first).tolist(), second_name: np.asarray(second).tolist()}
+    only = [
+        f"{few(np.array(sorted(extra)))} only in {name}"
+        for name, other in ((first_name, second_name), (second_name, first_name))
+        if (extra := set(known[name]) - set(known[other]))
+    ]
+    if only:
+        return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
+    lists = " and ".join(f"{few(np.array(each))} in {name}" for name, each in known.items())
+    return f"{lists}; both must list the same actions in the same order"
 
 
 def as_policy(name: str, policy: Any) -> Policy:

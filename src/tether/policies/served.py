@@ -29,9 +29,8 @@ Result = TypeVar("Result")
 class Served:
     """Actions, one per context, and which policy took them.
 
-    Actions of the tethered policy have its density if whether a call succeeds does not depend on
-    them: a server that is unavailable, a prompt that is too long. If certain actions make the call
-    fail (a score that is NaN), no record corrects for that: see `failure`, the error message.
+    If certain actions make the call fail (a score that is NaN), actions of the tethered policy do
+    not have its density, and no record corrects for that: see `failure`, the error message.
     """
 
     actions: NDArray[Any]

@@ -347,7 +347,6 @@ class Shortlist:
             probes=take_probes(
                 {"candidates": self.safe, "optimized": picker},
                 *(rows, picker.actions, {"optimized": table}),
-                tables=True,
                 rows=PROBED_ROWS,
             ),
         )
