@@ -31,7 +31,7 @@ from tether.policies import (
     ratio,
 )
 from tether.policies.decision import Decision
-from tether.policies.decision_rows import Month, NamedColumns, Question, RecordedPolicy
+from tether.policies.decision_rows import Month, Question, RecordedPolicy
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import told_elsewhere
@@ -129,7 +129,6 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
-        _of(NamedColumns),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
         (Month, Kind("Month", Month.to_plain, Month.from_plain)),
