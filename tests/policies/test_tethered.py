@@ -9,8 +9,7 @@ from scipy import stats
 import tether
 from tests.fit import chi_square, cumulative, fits, score_error
 from tether.policies.normalizer import settled_normalizer
-from tether.policies.served import call_with_fallback
-from tether.sampling import DrawLimitError
+from tether.policies.served import is_draw_limit
 
 RNG = np.random.default_rng
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
@@ -205,9 +204,15 @@ def test_serving_falls_back_and_says_so():
     served = tether.serve(far, np.array([0.0, 60.0, 0.0]), RNG(2))
     assert served.source == "safe"
     assert "gave up" in served.failure
-    with pytest.raises(DrawLimitError):
-        call_with_fallback(lambda: far.sample(np.array([60.0]), RNG(0)), str)
-    assert call_with_fallback(lambda: tether.Tethered(SAFE, broken, 2.0).sample(3, RNG(0)), len) > 9
+    within = tether.Mixture([tether.Tethered(SAFE, far, 0.0), far], [0, 1])
+    for policy, limited in (
+        (far, True),
+        (within, True),
+        (tether.Tethered(SAFE, broken, 2.0), False),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            policy.sample(np.array([60.0]), RNG(0))
+        assert is_draw_limit(caught.value) == limited
 
 
 def test_what_is_served_by_a_coin_does_not_depend_on_which_policy_fails():

@@ -119,7 +119,7 @@ class Question:
             return Categorical.from_classifier(given, actions)
         if callable(given) and not hasattr(given, "log_prob"):
             unnamed = self.actions is not None  # else nobody stated an order of the actions
-            made = TableFunction(given, "probabilities", 1.0, actions, may_be_unnamed=unnamed)
+            made: Any = TableFunction(given, "probabilities", 1.0, actions, may_be_unnamed=unnamed)
             return Categorical(made, actions)
         return as_policy(name, given)
 
