@@ -163,7 +163,7 @@ def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
             raise ValueError(f"the {name} policy's actions are not those of the log: {how}")
 
 
-def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
+def _compare_digests(name: str, policy: Any, probes: Probes, why: str) -> None:
     """Compare the digests where nothing can be scored, and say `why` if there are none."""
     then, now = probes.fingerprints.get(name), fingerprint(policy)
     if then is None or now is None:
@@ -219,9 +219,9 @@ def _difference(name: str, now: Floats, then: Any, probes: Probes) -> str:
     )
 
 
-def warn_not_useful(found: Calibration | None) -> None:
+def warn_not_useful(found: Calibration) -> None:
     """Say that a policy is made of a calibration without a useful promise."""
-    if found is None or not found.exists or _is_told.get() or found.useful:
+    if not found.exists or _is_told.get() or found.useful:
         return
     warn_user(
         f"this calibration is not useful; serve the safe policy instead: {why_not_useful(found)}",

@@ -97,13 +97,13 @@ class Tethered:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
         self.safe, self.optimized = as_pair(safe, optimized)
-        log_betas, log_shares = _betas_of(found, self.log_beta)
+        self.log_betas, self.log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         self.beta = float(beta) if found is None else found.beta  # type: ignore[arg-type]
         if found is not None:
             warn_not_useful(found)
             given = {"safe": self.safe, "optimized": self.optimized}
-            if np.isneginf(log_betas).all():
+            if np.isneginf(self.log_betas).all():
                 del given["optimized"]  # it is not served
             check_probes(found.probes, given)
         if self.blend:
@@ -121,16 +121,15 @@ class Tethered:
         if normalizer_draws is not None:
             validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
-        self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
-        self.log_betas, self.log_shares = log_betas, log_shares
-        bounded = self.actions is not None or np.inf not in log_betas
+        bounded = self.actions is not None or np.inf not in self.log_betas
         strict = not (self.family.clips and bounded)
         self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
         last = np.inf if strict else INFINITE_LOG_BETA
-        self._betas = np.where(log_betas == np.inf, last, log_betas).tolist()
-        if np.isinf(self._betas).all():
-            self._marginal = False  # one of the two policies, which needs no normalizer
+        self._betas = np.where(self.log_betas == np.inf, last, self.log_betas).tolist()
+        # One of the two policies alone needs no normalizer.
+        needs_none = self.family.normalized or bool(np.isinf(self._betas).all())
+        self._marginal = found is not None and not (found.contextual or needs_none)
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context."""
