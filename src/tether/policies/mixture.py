@@ -48,7 +48,7 @@ class Mixture(CheckedPolicy):
         self.actions = shared_actions(self.policies, names)
 
     def __repr__(self) -> str:
-        return f"Mixture({shown(self.policies)}, weights=[{few(self.weights)}])"
+        return f"Mixture({shown(self.policies)}, weights=[{few(self.weights.round(4))}])"
 
     @classmethod
     def blend(cls, optimized: PolicyLike, safe: PolicyLike, safe_share: float = 0.01) -> Self:

@@ -215,8 +215,10 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
     ]
     if only:
         return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
-    lists = " and ".join(f"{few(np.array(each))} in {name}" for name, each in known.items())
-    return f"{lists}; both must list the same actions in the same order"
+    pairs = zip(*known.values(), strict=False)
+    here, there = next((each for each in pairs if each[0] != each[1]), known.values())
+    where = f"{first_name} has {here!r} where {second_name} has {there!r}"
+    return f"{where}; both must list the same actions in the same order"
 
 
 def as_policy(name: str, policy: Any) -> Policy:

@@ -219,9 +219,9 @@ def _difference(name: str, now: Floats, then: Any, probes: Probes) -> str:
     )
 
 
-def warn_not_useful(found: Calibration) -> None:
+def warn_not_useful(found: Calibration | None) -> None:
     """Say that a policy is made of a calibration without a useful promise."""
-    if not found.exists or _is_told.get() or found.useful:
+    if found is None or not found.exists or _is_told.get() or found.useful:
         return
     warn_user(
         f"this calibration is not useful; serve the safe policy instead: {why_not_useful(found)}",
