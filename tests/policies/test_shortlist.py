@@ -81,12 +81,10 @@ def test_a_score_is_asked_once_per_row_that_is_served():
 
 
 def test_more_candidates_than_probes_list_are_served():
-    rng, shortlist = RNG(0), tether.Shortlist(draw, lambda x, c: c, size=1001)
-    contexts = np.zeros(100)
-    actions = draw(contexts, rng)
-    log = shortlist.make_log(contexts, actions, actions > 9, rng)
-    found = tether.calibrate(log, alpha=0.15)
-    assert shortlist.tethered(found).sample(contexts, rng).shape == (100,)
+    x, shortlist = np.zeros(100), tether.Shortlist(draw, lambda x, c: c, size=1001)
+    actions = draw(x, RNG(0))
+    found = tether.calibrate(shortlist.make_log(x, actions, actions > 9, RNG(1)), alpha=0.15)
+    assert shortlist.tethered(found).sample(x, RNG(2)).shape == (100,)
 
 
 def losses_of(contexts, actions):
