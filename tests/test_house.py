@@ -79,7 +79,7 @@ LOADED_WHEN_USED = {
 """What a room may load inside a function: pictures, files, and what is offered under its name."""
 
 HEAVY = {
-    "torch": {"bo", "llm", "policies", "saving"},
+    "torch": {"bo", "llm"},
     "transformers": {"llm"},
     "peft": {"llm"},
     "openai": {"llm"},

@@ -90,6 +90,8 @@ def test_without_the_old_policy_the_decision_is_a_share_of_the_cases():
     assert f"choose in {100 * routed.share:.3g} % of the cases" in " ".join(str(routed).split())
     with pytest.raises(TypeError, match=f"old=.*{routed.share}"):
         routed.decide(table, np.random.default_rng(0))
+    with pytest.raises(TypeError, match=r"old=.*go on without new"):
+        _ = tether.decide(table, **{**asked, "promise": 0.05}).policy
     served = tether.decide(table, family="mix", old=lambda rows: old_rule(rows.segment), **asked)
     mixed = (1 - served.share) * TODAY + served.share * NEW
     assert np.allclose(

@@ -1,4 +1,4 @@
-"""Policies score what they draw: against definitions, scipy and torch, and by their own draws."""
+"""Policies score what they draw: against definitions and scipy, and by their own draws."""
 
 from functools import partial
 
@@ -138,25 +138,6 @@ def test_gaussian_scores_are_scipys(seed, size):
     moving = tether.Gaussian(lambda x: 2 * x, lambda x: 1 + x**2)
     expected = stats.norm(2 * x, 1 + x**2).logpdf(points[:, 0])
     assert np.allclose(moving.log_prob(x, points[:, 0]), expected)
-
-
-def test_torch_distributions():
-    torch = pytest.importorskip("torch")
-    normal = as_policy("safe", torch.distributions.Normal(1.0, 2.0))
-    drawn = normal.sample(2000, RNG(0))
-    assert np.array_equal(drawn, normal.sample(2000, RNG(0)))
-    fits([stats.kstest(drawn, stats.norm(1, 2).cdf).pvalue])
-    assert np.allclose(normal.log_prob(2, [0.0, 3.0]), stats.norm(1, 2).logpdf([0, 3]), atol=1e-6)
-    coin = as_policy("safe", torch.distributions.Categorical(torch.tensor([0.2, 0.8])))
-    assert np.allclose(np.exp(coin.log_prob(3, [0, 1, 2])), [0.2, 0.8, 0.0], atol=1e-6)
-    gamma = tether.policies.TorchPolicy(
-        lambda x: torch.distributions.Gamma(torch.as_tensor(x), torch.ones(len(x)))
-    )
-    scores = gamma.log_prob(np.array([1.0, 2.0, 3.0]), np.array([1.0, -2.0, 0.5]))
-    assert np.isneginf(scores).tolist() == [False, True, False]
-    assert scores[2] == pytest.approx(stats.gamma(3).logpdf(0.5), abs=1e-5)
-    with pytest.raises(ValueError, match="batch_shape"):
-        tether.policies.TorchPolicy(torch.distributions.Normal(torch.zeros(2), 1.0))
 
 
 G = tether.Gaussian(0.0)

@@ -80,6 +80,13 @@ def test_a_score_is_asked_once_per_row_that_is_served():
     assert calls == [(10, 3)]
 
 
+def test_more_candidates_than_probes_list_are_served():
+    x, shortlist = np.zeros(100), tether.Shortlist(draw, lambda x, c: c, size=1001)
+    actions = draw(x, RNG(0))
+    found = tether.calibrate(shortlist.make_log(x, actions, actions > 9, RNG(1)), alpha=0.15)
+    assert shortlist.tethered(found).sample(x, RNG(2)).shape == (100,)
+
+
 def losses_of(contexts, actions):
     """Large actions harm, in the contexts in which the policies are far apart."""
     return (contexts == 1) * np.clip((actions + 0.5) / 3, 0, 1)

@@ -9,8 +9,7 @@ from scipy import stats
 import tether
 from tests.fit import chi_square, cumulative, fits, score_error
 from tether.policies.normalizer import settled_normalizer
-from tether.policies.served import call_with_fallback
-from tether.sampling import DrawLimitError
+from tether.policies.served import is_draw_limit
 
 RNG = np.random.default_rng
 SAFE, OPTIMIZED = tether.Gaussian(0.0, 1.0), tether.Gaussian(1.0, 0.8)
@@ -51,7 +50,7 @@ def test_tables_are_the_definition(seed, family, beta):
     assert np.allclose(decided.propensities, np.array(expected)[contexts, decided.actions])
 
 
-def test_a_decision_is_one_pass_of_either_model():
+def test_a_decision_is_one_pass_of_either_model(monkeypatch):
     calls = []
 
     def counted(matrix):
@@ -67,6 +66,14 @@ def test_a_decision_is_one_pass_of_either_model():
     decided = policy.decide(contexts, RNG(2))
     assert calls == [50, 50]
     assert np.array_equal(decided.actions, policy.sample(contexts, RNG(2)))
+    whole = policy.normalizer(contexts).log_psi
+    monkeypatch.setattr("tether.policies.tethered.MAX_TABLE_SCORES", 3 * 20)
+    calls.clear()
+    in_parts = policy.decide(contexts, RNG(2))
+    assert calls == [20, 20, 20, 20, 10, 10]
+    assert np.array_equal(in_parts.actions, decided.actions)
+    assert np.array_equal(policy.log_prob(contexts, decided.actions), decided.log_prob)
+    assert np.array_equal(policy.normalizer(contexts).log_psi, whole)
     line = tether.Tethered(SAFE, OPTIMIZED, 2.0)
     drawn = line.decide(30, RNG(0))
     assert np.array_equal(drawn.log_prob, line.log_prob(30, drawn.actions))
@@ -197,9 +204,15 @@ def test_serving_falls_back_and_says_so():
     served = tether.serve(far, np.array([0.0, 60.0, 0.0]), RNG(2))
     assert served.source == "safe"
     assert "gave up" in served.failure
-    with pytest.raises(DrawLimitError):
-        call_with_fallback(lambda: far.sample(np.array([60.0]), RNG(0)), str)
-    assert call_with_fallback(lambda: tether.Tethered(SAFE, broken, 2.0).sample(3, RNG(0)), len) > 9
+    within = tether.Mixture([tether.Tethered(SAFE, far, 0.0), far], [0, 1])
+    for policy, limited in (
+        (far, True),
+        (within, True),
+        (tether.Tethered(SAFE, broken, 2.0), False),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            policy.sample(np.array([60.0]), RNG(0))
+        assert is_draw_limit(caught.value) == limited
 
 
 def test_what_is_served_by_a_coin_does_not_depend_on_which_policy_fails():

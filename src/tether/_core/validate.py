@@ -73,7 +73,8 @@ def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = Fal
     if not array.max() < np.inf:  # NaN fails this too
         reject(name, array, ~(array < np.inf), "a log-probability below +inf")
     if not zero and array.min() == -np.inf:
-        reject(name, array, np.isneginf(array), "a finite log-probability")
+        accepted = "a finite log-probability, as the log states that the policy took this action"
+        reject(name, array, np.isneginf(array), accepted)
     return array
 
 

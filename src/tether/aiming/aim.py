@@ -22,10 +22,9 @@ from tether._core import validate
 from tether._core.arrays import Contexts, Floats, shown
 from tether.aiming.loss_models import LossModel, as_loss_model, candidate_losses, policy_tables
 from tether.aiming.tilted_policies import AimedPolicy, AimedScore
-from tether.policies.picker import Picker, ShortlistRows
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.ratio import Features
-from tether.policies.shortlist import Shortlist
+from tether.policies.shortlist import Picker, Shortlist, ShortlistRows
 from tether.sampling.samplers import log_softmax
 
 THE_LOSS = ""

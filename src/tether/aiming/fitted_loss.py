@@ -21,8 +21,8 @@ from tether._core.arrays import Floats, Integers
 from tether._core.contexts import as_contexts
 from tether._core.extras import require
 from tether.aiming.loss_models import LossModel
-from tether.policies.picker import without_candidates
 from tether.policies.policy import as_policy
+from tether.policies.shortlist import without_candidates
 
 LOSS_FOLDS, LEAST_GAIN, MIN_ROWS_FOR_SQUARES = 5, 2.0, 300
 """The number of folds, each predicted from the others; how many nats of likelihood a more complex

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tether._core import policy_calls, validate
 from tether._core.arrays import Contexts, Floats, shown
 from tether._core.contexts import as_contexts, length, take
-from tether.policies.picker import ShortlistRows, without_candidates
 from tether.policies.policy import FinitePolicy
 from tether.policies.ratio import Features, feature_matrix
+from tether.policies.shortlist import ShortlistRows, without_candidates
 
 LossModel: TypeAlias = Callable[[Any, NDArray[Any]], Any]
 """A function of (contexts, actions) that returns one predicted loss per row."""

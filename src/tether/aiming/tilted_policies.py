@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tether._core import validate
 from tether._core.arrays import Contexts, Floats
 from tether.aiming.loss_models import LossModel, candidate_losses, policy_tables
-from tether.policies.picker import ShortlistRows
 from tether.policies.policy import TablePolicy
+from tether.policies.shortlist import ShortlistRows
 from tether.sampling.samplers import log_softmax
 
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tether.policies.categorical import Categorical, Pool
-    from tether.policies.functions import FunctionPolicy, TorchPolicy, policy_from
+    from tether.policies.functions import FunctionPolicy, policy_from
     from tether.policies.gaussian import Gaussian
     from tether.policies.logs import make_log, make_proposals
     from tether.policies.mixture import Mixture
     from tether.policies.normalizer import Normalizer
-    from tether.policies.picker import Picker, ShortlistRows
     from tether.policies.policy import FinitePolicy, Policy, as_policy
     from tether.policies.ratio import DensityRatio, estimate_ratio
     from tether.policies.served import Served, serve
-    from tether.policies.shortlist import Shortlist, TetheredShortlist
+    from tether.policies.shortlist import Picker, Shortlist, ShortlistRows, TetheredShortlist
     from tether.policies.tethered import Decided, Tethered
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "ShortlistRows",
     "Tethered",
     "TetheredShortlist",
-    "TorchPolicy",
     "as_policy",
     "estimate_ratio",
     "make_log",
@@ -48,7 +46,7 @@ __all__ = [
 
 _MODULES = (
     *("policy", "gaussian", "tethered", "logs", "categorical", "mixture", "functions"),
-    *("normalizer", "picker", "shortlist", "served", "ratio"),
+    *("normalizer", "shortlist", "served", "ratio"),
 )
 """Where names are looked for, in this order: what others are made of comes first."""
 

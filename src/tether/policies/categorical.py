@@ -75,10 +75,7 @@ class Categorical(TablePolicy):
         return self
 
     def __repr__(self) -> str:
-        by = "a function of the contexts"
-        if self._function is None:
-            by = "one row for all contexts" if self._table.ndim == 1 else f"{len(self._table)} rows"
-        return f"{type(self).__name__}({few(self.actions)}, by {by})"
+        return f"{type(self).__name__}({few(self.actions)})"
 
     @classmethod
     def from_probabilities(
@@ -196,12 +193,20 @@ class TableFunction:
     temperature: float
     actions: NDArray[Any]
     """The actions in the order of the function's columns."""
+    may_be_unnamed: bool = True
+    """Whether columns without names are accepted; a table with names is put in order by them."""
 
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """One row of log-probabilities per context, with one column for each of the actions."""
         answer = self.function(contexts)
         if self.holds == "probabilities" and np.ndim(answer) == 1:  # a rule
             answer = np.eye(len(self.actions))[positions(self.actions, answer)]
+        elif not self.may_be_unnamed and labels_of(answer) is None:
+            raise ValueError(
+                f"the function returned probabilities of {np.shape(answer)[-1]} actions without "
+                f"their names, and the table has the actions {few(self.actions)}: pass actions=, "
+                f"all of them in the order of these columns, or return a frame with named columns"
+            )
         answer = by_action(RESULT, answer, self.actions)
         table = log_table(RESULT, answer, self.holds, self.temperature)
         expected = length(contexts), len(actions)

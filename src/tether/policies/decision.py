@@ -66,9 +66,10 @@ class Decision(Described):
     def policy(self) -> Tethered:
         """The policy to serve, as far as was calibrated; the old one where that is not useful."""
         if self.old is None:
+            way = f"let new choose in a share of the cases: {self.share}"
             raise TypeError(
                 "old is not known: the table has its propensities, in contexts that do not repeat. "
-                f"Pass decide(…, old=…), or let new choose in a share of the cases: {self.share}"
+                f"Pass decide(…, old=…), or {way if self.share else 'go on without new'}"
             )
         return Tethered(self.old, self.new, self.calibration if self.calibration.useful else 0.0)
 
@@ -341,26 +342,22 @@ def _made(
     losses: Any = {n: np.concatenate([m.losses[n] for m in months]) for n in question.losses}
     names = ("promise", "alpha", "confidence", "bound", "seed")
     options: dict[str, Any] = {name: getattr(question, name) for name in names}
-    if len(months) > 1:
-        assert old is not None
-        log, proposals = pooled_log(old, new, months, losses), None
-    else:
-        month = months[0]
-        with _naming_what_is_wrong(question):
+    month, proposals, family = months[0], None, question.family or "clip"
+    # Less luck than with one beta: `policy` draws one for each action, and mixes of mix are a mix.
+    options["spread"] = old is not None or family == "mix"
+    with _naming_what_is_wrong(question):
+        if old is not None and len(months) > 1:
+            log = pooled_log(old, new, months, losses)
+        else:
             log = make_log(
                 *(old, new, month.contexts, month.actions, losses),
                 rewards=month.rewards,
                 propensities=recorded,
                 min_propensity=question.min_propensity,
             )
-        proposals = None
         if old is not None and not is_finite(new):
             rng = np.random.default_rng(question.seed)
             proposals = make_proposals(old, new, month.contexts, DRAWS_PER_ROW, rng)
-    family = question.family or "clip"
-    # Less luck than with one beta: `policy` draws one for each action, and mixes of mix are a mix.
-    options["spread"] = old is not None or family == "mix"
-    with _naming_what_is_wrong(question):
         found = calibrate(log, proposals, family=family, **options)
     made = Decision(found, old, new, question, months)
     if found.useful or is_refuted(found.warnings):

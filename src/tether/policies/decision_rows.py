@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
-from tether._core.arrays import Contexts, Floats, Frame, few, plain_array, plain_column
-from tether._core.contexts import labels, labels_of
+from tether._core.arrays import Contexts, Floats, Frame, plain_array, plain_column
+from tether._core.contexts import labels
 from tether.control.columns import Acting
 from tether.control.log import Log
-from tether.policies.categorical import Categorical
+from tether.policies.categorical import Categorical, TableFunction
 from tether.policies.kept_contexts import keep, kept
 from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import (
@@ -121,28 +121,10 @@ class Question:
         if hasattr(given, "predict_proba"):
             return Categorical.from_classifier(given, actions)
         if callable(given) and not hasattr(given, "log_prob"):
-            stated = given if self.actions is not None else NamedColumns(given, actions)
-            return Categorical.from_probabilities(stated, actions)
+            unnamed = self.actions is not None  # else nobody stated an order of the actions
+            made: Any = TableFunction(given, "probabilities", 1.0, actions, may_be_unnamed=unnamed)
+            return Categorical(made, actions)
         return as_policy(name, given)
-
-
-@dataclass(frozen=True)
-class NamedColumns:
-    """A function whose probabilities must name their actions: nobody stated an order of these."""
-
-    function: Callable[[Any], Any]
-    actions: NDArray[Any]
-
-    def __call__(self, contexts: Any) -> Any:
-        """What the function returned: actions, or probabilities in named columns."""
-        answer = self.function(contexts)
-        if np.ndim(answer) > 1 and labels_of(answer) is None:
-            raise ValueError(
-                f"the function returned probabilities of {np.shape(answer)[-1]} actions without "
-                f"their names, and the table has the actions {few(self.actions)}: pass actions=, "
-                f"all of them in the order of these columns, or return a frame with named columns"
-            )
-        return answer
 
 
 class RecordedPolicy(TablePolicy):
@@ -218,7 +200,5 @@ def pooled_log(
         safe_share=float(by_safe.mean()),
         reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
         acting=Acting(logged, log_logged_all, limit, by_safe=by_safe),
-        probes=take_probes(
-            *({"safe": old, "optimized": new}, months[0].contexts, known, first), tables=True
-        ),
+        probes=take_probes({"safe": old, "optimized": new}, months[0].contexts, known, first),
     )

@@ -1,4 +1,4 @@
-"""Policies made of code: two functions, a torch distribution, or a function at an import path."""
+"""Policies made of code: of two functions, or by a function at an import path."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tether._core.arrays import Floats, shown
-from tether._core.contexts import length
+from tether._core.arrays import shown
 from tether._core.files import import_path
 from tether.policies.policy import CheckedPolicy
 
@@ -54,70 +53,6 @@ class FunctionPolicy(CheckedPolicy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown(self._sample)})"
-
-
-class TorchPolicy(CheckedPolicy):
-    """A torch distribution, or a function of the contexts that returns one, as a policy.
-
-    Actions outside its support have a log-probability of −inf. Torch is seeded from the numpy
-    generator, and its global state is restored.
-
-    Parameters
-    ----------
-    distribution : torch.distributions.Distribution or callable
-        A distribution with an empty batch shape, or a function of the contexts that returns a
-        distribution with one batch entry per context.
-    """
-
-    def __init__(self, distribution: Any) -> None:
-        self._distribution = distribution
-        if not callable(distribution) and tuple(distribution.batch_shape):
-            raise ValueError(
-                f"the torch distribution has batch_shape {tuple(distribution.batch_shape)}: wrap "
-                f"it in torch.distributions.Independent, so that it scores an action as a whole"
-            )
-
-    def __repr__(self) -> str:
-        is_function = callable(self._distribution)
-        return f"TorchPolicy({'a function' if is_function else shown(self._distribution)})"
-
-    def _sample(self, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
-        import torch
-
-        with torch.no_grad(), torch.random.fork_rng():
-            torch.manual_seed(int(rng.integers(2**63)))
-            drawn = self._evaluate(contexts).sample()
-        return np.asarray(drawn.cpu().numpy())
-
-    def _log_prob(self, contexts: Any, actions: NDArray[Any]) -> Floats:
-        """−inf outside the support, where torch raises or returns nonsense."""
-        import torch
-
-        taken = torch.as_tensor(np.array(actions))  # a copy: torch requires writable arrays
-        with torch.no_grad(), torch.random.fork_rng():
-            distribution = self._evaluate(contexts)
-            try:
-                inside = distribution.support.check(taken)
-            except NotImplementedError:
-                inside = torch.ones(len(taken), dtype=torch.bool)
-            if not inside.all():  # in their place stands an action whose score is not used
-                mask = inside.reshape(inside.shape + (1,) * len(distribution.event_shape))
-                taken = torch.where(mask, taken, distribution.sample().to(taken.dtype))
-            scores = torch.where(inside, distribution.log_prob(taken), -torch.inf)
-        return np.asarray(scores.cpu().numpy())
-
-    def _evaluate(self, contexts: Any) -> Any:
-        """The distribution with one batch entry per context."""
-        shape = (length(contexts),)
-        if not callable(self._distribution):
-            return self._distribution.expand(shape)
-        distribution = self._distribution(contexts)
-        if tuple(distribution.batch_shape) != shape:
-            raise ValueError(
-                f"the function returned a torch distribution of batch_shape "
-                f"{tuple(distribution.batch_shape)} for {shape[0]} context(s): expected {shape}"
-            )
-        return distribution
 
 
 _recipes: dict[int, tuple[weakref.ref[Any], dict[str, Any]]] = {}

@@ -24,8 +24,8 @@ class Gaussian(CheckedPolicy):
     mean : float, array-like or callable
         A number, a vector, or a function of the contexts that returns one row per context.
     scale : float, array-like or callable, default 1.0
-        Standard deviations, in any of the same forms; correlated coordinates are a torch
-        MultivariateNormal, or a `FunctionPolicy`.
+        Standard deviations, in any of the same forms; for correlated coordinates use a
+        `FunctionPolicy`.
 
     Examples
     --------

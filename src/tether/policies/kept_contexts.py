@@ -188,7 +188,7 @@ def keep(rows: Any, most: float = MAX_PROBED_VALUES) -> dict[str, Any]:
 def kept(held: dict[str, Any]) -> Any:
     """Undo `keep`."""
     if "candidates" in held:
-        from tether.policies.picker import ShortlistRows
+        from tether.policies.shortlist import ShortlistRows
 
         return ShortlistRows(kept(held["contexts"]), kept(held["candidates"]))
     if "sparse" in held:

@@ -1,9 +1,4 @@
-"""The log and the proposals of a calibration, scored under the policies.
-
-Of a bandit log only propensities may be known, the probabilities with which the actions shown were
-chosen. Without contexts, or with two actions, everything can be computed from them; otherwise only
-mix can be calibrated, whose weights need no normalizing constant. Clip needs the safe policy.
-"""
+"""The log and the proposals of a calibration, scored under the policies."""
 
 from __future__ import annotations
 
@@ -135,7 +130,7 @@ def make_log(
         taken = positions(known, actions, next(iter(policies)))
         tables = {name: policy_calls.table(name, each, contexts) for name, each in policies.items()}
         scores = {name: picked(table, taken) for name, table in tables.items()}
-        probes = take_probes(noted, contexts, known, tables, tables=True)
+        probes = take_probes(noted, contexts, known, tables)
     finite = is_finite(policies["optimized"])
     if propensities is not None:
         stated_of_safe = checked_propensities(propensities, len(actions), finite=finite)
@@ -155,14 +150,6 @@ def make_log(
         for name, table in tables.items():
             column = f"log_{'mix' if name == 'logged_by' else name}_all"
             stated[column] = np.broadcast_to(table, (len(taken), len(known)))
-    acting = "safe" if logged_by is None else "logged_by"
-    if scores[acting].min() == -np.inf:
-        validate.reject(
-            f"the {acting} policy's log_prob",
-            scores[acting],
-            np.isneginf(scores[acting]),
-            "a finite log-probability, because the log states that it took this action",
-        )
     approximate, ratio_error = approximation_of(*policies.values())
     return Log(
         losses,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import MAX_VALUES, Contexts, Floats
+from tether._core.arrays import Contexts, Floats, few, shown
 from tether._core.contexts import as_contexts, length
 from tether.policies.policy import CheckedPolicy, Policy, PolicyLike, as_policy, shared_actions
 
@@ -48,10 +48,7 @@ class Mixture(CheckedPolicy):
         self.actions = shared_actions(self.policies, names)
 
     def __repr__(self) -> str:
-        pairs = list(zip(self.weights, self.policies, strict=True))
-        parts = [f"{weight:.4g} of {policy!r}" for weight, policy in pairs[:MAX_VALUES]]
-        more = f", … ({len(pairs)} in all)" if len(pairs) > len(parts) else ""
-        return f"Mixture({', '.join(parts)}{more})"
+        return f"Mixture({shown(self.policies)}, weights=[{few(self.weights.round(4))}])"
 
     @classmethod
     def blend(cls, optimized: PolicyLike, safe: PolicyLike, safe_share: float = 0.01) -> Self:

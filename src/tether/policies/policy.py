@@ -158,7 +158,7 @@ def picked(table: Floats, columns: Integers) -> Floats:
 
 
 PolicyLike: TypeAlias = Any
-"""What `as_policy` accepts: a policy, a scikit-learn classifier or a torch distribution."""
+"""What `as_policy` accepts: a policy or a scikit-learn classifier."""
 
 
 def is_finite(policy: Policy) -> TypeGuard[FinitePolicy]:
@@ -207,30 +207,24 @@ def in_order_of(first: Policy, second: Any) -> Any:
 
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
     """How two lists of actions differ, in words."""
-    first, second = np.asarray(first), np.asarray(second)
-    if (first.dtype.kind in "US") == (second.dtype.kind in "US"):
-        only = [
-            f"{few(extra)} only in {name}"
-            for name, own, other in ((first_name, first, second), (second_name, second, first))
-            if len(extra := np.setdiff1d(own, other))
-        ]
-        if only:
-            return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
-    place = int(np.argmax(first != second)) if len(first) == len(second) else 0
-    return (
-        f"{first_name} has {first[place].item()!r} where {second_name} has "
-        f"{second[place].item()!r}; both must list the same actions in the same order"
-    )
+    known = {first_name: np.asarray(first).tolist(), second_name: np.asarray(second).tolist()}
+    only = [
+        f"{few(np.array(sorted(extra)))} only in {name}"
+        for name, other in ((first_name, second_name), (second_name, first_name))
+        if (extra := set(known[name]) - set(known[other]))
+    ]
+    if only:
+        return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
+    pairs = zip(*known.values(), strict=False)
+    here, there = next((each for each in pairs if each[0] != each[1]), known.values())
+    where = f"{first_name} has {here!r} where {second_name} has {there!r}"
+    return f"{where}; both must list the same actions in the same order"
 
 
 def as_policy(name: str, policy: Any) -> Policy:
-    """Return a policy, converting a classifier or a torch distribution into one."""
+    """Return a policy, converting a classifier into one."""
     if isinstance(policy, type):
         raise TypeError(f"{name} must be a policy, not a class: write {policy.__name__}(…)")
-    if any(base.__module__.startswith("torch.distributions") for base in type(policy).__mro__):
-        from tether.policies.functions import TorchPolicy
-
-        return TorchPolicy(policy)
     if isinstance(policy, Policy):
         return policy
     if hasattr(policy, "predict_proba"):
@@ -238,8 +232,8 @@ def as_policy(name: str, policy: Any) -> Policy:
 
         return Categorical.from_classifier(policy)
     raise TypeError(
-        f"{name} must be a policy (an object with sample and log_prob), a scikit-learn classifier "
-        f"or a torch distribution, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"
+        f"{name} must be a policy (an object with sample and log_prob) or a scikit-learn "
+        f"classifier, got {shown(policy)}; {TO_PREDICT_PROBABILITIES}"
     )
 
 

@@ -79,14 +79,13 @@ def take_probes(
     contexts: Any,
     actions: NDArray[Any],
     scores: Mapping[str, Floats],
-    *,
-    tables: bool = False,
     rows: int = PROBED_CONTEXTS,
 ) -> Probes:
     """Probes at some rows of a log: its own actions, with their scores by policy.
 
-    With `tables`, of many actions in some contexts: all `actions` are listed, and scored in each.
+    Where scores are tables, of many actions in some contexts: all `actions` are listed.
     """
+    tables = next(iter(scores.values())).ndim > 1
     digests = {name: fingerprint(policy) for name, policy in policies.items()}
     chosen = _evenly(1 if tables and isinstance(contexts, int) else length(contexts), rows)
     if not isinstance(contexts, int):
@@ -164,7 +163,7 @@ def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
             raise ValueError(f"the {name} policy's actions are not those of the log: {how}")
 
 
-def _compare_digests(name: str, policy: Any, probes: Probes, why: str = "") -> None:
+def _compare_digests(name: str, policy: Any, probes: Probes, why: str) -> None:
     """Compare the digests where nothing can be scored, and say `why` if there are none."""
     then, now = probes.fingerprints.get(name), fingerprint(policy)
     if then is None or now is None:

@@ -54,10 +54,7 @@ class DensityRatio:
         return self.optimized.log_prob(contexts, actions)
 
     def __str__(self) -> str:
-        return (
-            f"approximate density ratio from {self.draws:,} draws of each policy, off by a factor "
-            f"of up to {self.error:.3g} ({RATIO_CONFIDENCE:.0%} confidence)"
-        )
+        return str(self.optimized.approximate)
 
 
 def estimate_ratio(
@@ -132,8 +129,8 @@ def estimate_ratio(
     approximate = (
         f"approximate: the policies report no probabilities, and their density ratio was estimated "
         f"by a classifier from {count:,} draws of either policy. On held-out draws it is off by a "
-        f"factor of up to {error:.3g} on average over cells of draws; the promise holds "
-        f"only if no ratio is off by more than the ratio_error stated"
+        f"factor of up to {error:.3g} ({RATIO_CONFIDENCE:.0%} confidence) on average over cells "
+        f"of draws; the promise holds only if no ratio is off by more than the ratio_error stated"
     )
     found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio())
     found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio)

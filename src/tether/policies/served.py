@@ -7,9 +7,8 @@ call that failed is not repeated: that would select the actions that succeed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,13 @@ from tether.policies.tethered import Tethered
 from tether.sampling.policy_pair import DrawLimitError
 from tether.sampling.samplers import optimized_share_of, sample_categorical
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True)
 class Served:
     """Actions, one per context, and which policy took them.
 
-    Actions of the tethered policy have its density if whether a call succeeds does not depend on
-    them: a server that is unavailable, a prompt that is too long. If certain actions make the call
-    fail (a score that is NaN), no record corrects for that: see `failure`, the error message.
+    If certain actions make the call fail (a score that is NaN), actions of the tethered policy do
+    not have its density, and no record corrects for that: see `failure`, the error message.
     """
 
     actions: NDArray[Any]
@@ -84,20 +80,11 @@ def serve(
         return Served(policy_calls.draw("safe", safe, contexts, rng), "safe", str(error))
 
 
-def call_with_fallback(deployed: Callable[[], Result], fallback: Callable[[str], Result]) -> Result:
-    """What `deployed` returns, or `fallback(message)` if its policy is unavailable.
-
-    A RuntimeError counts as unavailable, unless a sampler reached its draw limit.
-    """
-    try:
-        return deployed()
-    except RuntimeError as error:
-        cause: BaseException | None = error
-        while cause is not None:  # in this policy or in one that it is made of
-            if isinstance(cause, DrawLimitError):
-                raise
-            cause = cause.__cause__
-        return fallback(str(error))
+def is_draw_limit(error: BaseException | None) -> bool:
+    """Whether a sampler reached its limit, of this policy or of one that it is made of."""
+    return error is not None and (
+        isinstance(error, DrawLimitError) or is_draw_limit(error.__cause__)
+    )
 
 
 def draw_asking_every_policy(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Actions, Contexts, Floats, Integers, plain_column
-from tether._core.contexts import as_contexts, length, take
+from tether._core.arrays import Actions, Contexts, Floats, plain_column
+from tether._core.contexts import as_contexts, length, part, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
-from tether.control.families import Family, PathFamily, blend_scores
+from tether.control.families import Family, PathFamily
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, together
@@ -26,6 +27,8 @@ NORMALIZER_DRAWS, NORMALIZER_DRAWS_PER_CONTEXT = 1 << 16, 1 << 8
 """Draws of each policy for a normalizer: without contexts, and in each context."""
 NORMALIZER_STREAM = 7919
 """Keeps the draws for normalizers apart from any random stream that the user has."""
+MAX_TABLE_SCORES = 1 << 21
+"""How many scores the tables have at most that are in memory at the same time."""
 INFINITE_LOG_BETA = 1e15
 """A log beta past every log ratio: clip is then the optimized policy on the safe one's actions."""
 
@@ -56,7 +59,7 @@ class Tethered:
     Parameters
     ----------
     safe, optimized : Policy
-        The two policies; a scikit-learn classifier or a torch distribution will do.
+        The two policies; a scikit-learn classifier will do.
     beta : float or Calibration
         How far the optimized policy may pull away. A calibration brings its family along, and the
         share of the safe policy that it blended into the optimized one. Both policies must be those
@@ -94,13 +97,13 @@ class Tethered:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
         self.safe, self.optimized = as_pair(safe, optimized)
-        log_betas, log_shares = _betas_of(found, self.log_beta)
+        self.log_betas, self.log_shares = _betas_of(found, self.log_beta)
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         self.beta = float(beta) if found is None else found.beta  # type: ignore[arg-type]
         if found is not None:
             warn_not_useful(found)
             given = {"safe": self.safe, "optimized": self.optimized}
-            if np.isneginf(log_betas).all():
+            if np.isneginf(self.log_betas).all():
                 del given["optimized"]  # it is not served
             check_probes(found.probes, given)
         if self.blend:
@@ -118,16 +121,15 @@ class Tethered:
         if normalizer_draws is not None:
             validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
-        self._marginal = found is not None and not (found.contextual or self.family.normalized)
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
-        self.log_betas, self.log_shares = log_betas, log_shares
-        bounded = self.actions is not None or np.inf not in log_betas
+        bounded = self.actions is not None or np.inf not in self.log_betas
         strict = not (self.family.clips and bounded)
         self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
         last = np.inf if strict else INFINITE_LOG_BETA
-        self._betas = np.where(log_betas == np.inf, last, log_betas).tolist()
-        if np.isinf(self._betas).all():
-            self._marginal = False  # one of the two policies, which needs no normalizer
+        self._betas = np.where(self.log_betas == np.inf, last, self.log_betas).tolist()
+        # One of the two policies alone needs no normalizer.
+        needs_none = self.family.normalized or bool(np.isinf(self._betas).all())
+        self._marginal = found is not None and not (found.contextual or needs_none)
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw one action per context."""
@@ -170,7 +172,9 @@ class Tethered:
         if self._betas == [-np.inf]:  # whatever the optimized policy does
             return policy_calls.score("safe", self.safe, contexts, actions)
         if self.actions is not None:
-            return picked(self._density(contexts), positions(self.actions, actions))
+            columns, tables = positions(self.actions, actions), self._tables(contexts)
+            served = [picked(self._of_tables(*both), columns[rows]) for rows, both in tables]
+            return np.concatenate(served)
         both = policy_calls.score_both(self.safe, self.optimized, contexts, actions)
         if self._pair.strict:
             policy_calls.check_absolute_continuity(*both)
@@ -181,7 +185,8 @@ class Tethered:
         """Score every action in each context, for finitely many actions."""
         if self.actions is None:
             raise TypeError("log_prob_all needs policies that list finitely many actions")
-        return self._density(self._as_contexts(contexts))
+        tables = self._tables(self._as_contexts(contexts))
+        return np.concatenate([self._of_tables(*both) for _, both in tables])
 
     def normalizer(self, contexts: Contexts, more: int = 1) -> Normalizer:
         """Compute the normalizing constant ψ(β, x) in each context, with its standard error."""
@@ -218,18 +223,12 @@ class Tethered:
     def _choose(self, contexts: Any, rng: np.random.Generator) -> Decided:
         """Actions drawn from tables."""
         assert self.actions is not None
-        density = self._density(contexts)
-        chosen = sample_categorical(density, length(contexts), rng)
-        return Decided(self.actions[chosen], picked(density, chosen))
-
-    def choose_by(
-        self, log_optimized: Floats, contexts: Any, rng: np.random.Generator
-    ) -> tuple[Integers, Floats]:
-        """Positions of actions, and their log-probabilities, by a table that is known already."""
-        safe = np.broadcast_to(policy_calls.table("safe", self.safe, contexts), log_optimized.shape)
-        density = self._of_tables(safe, blend_scores(log_optimized, safe, self.blend))
-        chosen = sample_categorical(density, len(density), rng)
-        return chosen, picked(density, chosen)
+        pieces = []
+        for rows, both in self._tables(contexts):
+            density = self._of_tables(*both)
+            chosen = sample_categorical(density, rows.stop - rows.start, rng)
+            pieces.append((self.actions[chosen], picked(density, chosen)))
+        return Decided(*map(np.concatenate, zip(*pieces, strict=True)))
 
     def _draw_at(
         self, log_beta: float, contexts: Any, rng: np.random.Generator
@@ -245,20 +244,24 @@ class Tethered:
         how = {"sampler": sampler, "max_draws": self.max_draws}
         return draw_tethered(self._pair, self.family, log_beta, contexts, rng, **how)  # type: ignore[arg-type]
 
-    def _tables(self, contexts: Any) -> tuple[Floats, Floats]:
-        """Both policies' scores of every action; a single row where all contexts are alike."""
-        both = {"safe": self.safe, "optimized": self.optimized}
-        tables = [policy_calls.table(name, each, contexts) for name, each in both.items()]
-        if not isinstance(contexts, int):
-            tables[0] = np.broadcast_to(tables[0], (length(contexts), tables[0].shape[1]))
-        safe, optimized = np.broadcast_arrays(*tables)
-        if self._pair.strict and max(self._betas) > -np.inf:
-            policy_calls.check_absolute_continuity(safe, optimized)
-        return safe, optimized
+    def _tables(self, contexts: Any) -> Iterator[tuple[slice, tuple[Floats, Floats]]]:
+        """Both policies' scores of every action in consecutive rows of the contexts.
 
-    def _density(self, contexts: Any) -> Floats:
-        """Log-probabilities of all actions."""
-        return self._of_tables(*self._tables(contexts))
+        Without contexts, and where all are alike, a single row stands for all.
+        """
+        assert self.actions is not None
+        count, size = length(contexts), max(1, MAX_TABLE_SCORES // len(self.actions))
+        size = count if isinstance(contexts, int) else size
+        for start in range(0, count, size):
+            own = part(contexts, start, start + size)
+            both = {"safe": self.safe, "optimized": self.optimized}
+            tables = [policy_calls.table(name, each, own) for name, each in both.items()]
+            if not isinstance(contexts, int):
+                tables[0] = np.broadcast_to(tables[0], (length(own), tables[0].shape[1]))
+            safe, optimized = np.broadcast_arrays(*tables)
+            if self._pair.strict and max(self._betas) > -np.inf:
+                policy_calls.check_absolute_continuity(safe, optimized)
+            yield slice(start, start + length(own)), (safe, optimized)
 
     def _of_tables(self, safe: Floats, optimized: Floats) -> Floats:
         log_psi = [self._exact_log_psi(safe, optimized, each)[:, None] for each in self._betas]
@@ -287,8 +290,9 @@ class Tethered:
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
-            log_psi = self._exact_log_psi(*self._tables(contexts), log_beta)
-            return Normalizer(log_psi, np.zeros(len(log_psi)))
+            tables = self._tables(contexts)
+            log_psi = [self._exact_log_psi(*both, log_beta) for _, both in tables]
+            return Normalizer(found := np.concatenate(log_psi), np.zeros(len(found)))
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
         if single and more == 1 and (remembered := self.remembered) is not None:

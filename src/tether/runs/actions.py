@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tether._core import validate
 from tether._core.arrays import Contexts, Floats, Integers, few, plain_array, shown
-from tether.policies.picker import ShortlistRows
+from tether.policies.shortlist import ShortlistRows
 from tether.runs.shares import Guardrail
 from tether.runs.state import LOSS, State
 

@@ -67,7 +67,7 @@ class Controller(Run):
 
     Parameters
     ----------
-    safe : Policy, classifier, torch distribution or Shortlist
+    safe : Policy, classifier or Shortlist
         The safe policy. With a `Shortlist` its candidates are stored, and every round picks one.
     store : str or pathlib.Path
         Where the run is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
@@ -225,7 +225,7 @@ class Controller(Run):
 
         Parameters
         ----------
-        policy : Policy, classifier or torch distribution, optional
+        policy : Policy or classifier, optional
             The optimized policy of the round; on shortlists also a score of candidates, a function
             of (contexts, candidates), and in a run that is tethered at every token a
             `tether.llm.TokenTether` of the run's safe policy and the optimized one.

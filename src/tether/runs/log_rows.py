@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tether._core.arrays import Floats, Integers
 from tether.policies.kept_contexts import NUMBERS, Format, decode, encode, format_of
-from tether.policies.picker import ShortlistRows
+from tether.policies.shortlist import ShortlistRows
 from tether.runs.body import Columns, read_header, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events

@@ -31,10 +31,9 @@ from tether._core.records import decode
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
 from tether.policies.normalizer import Normalizer
-from tether.policies.picker import Picker
 from tether.policies.policy import Sampler, as_policy, as_sampler, in_order_of
 from tether.policies.probes import fingerprint, told_elsewhere
-from tether.policies.shortlist import Shortlist, TetheredShortlist
+from tether.policies.shortlist import Picker, Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
 from tether.runs.body import unpack
 from tether.runs.errors import ChangedPolicyError, TamperedError

@@ -14,8 +14,8 @@ from tether._core import policy_calls, validate
 from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import as_contexts, labels, length, take
 from tether.control.calibration import Calibration
-from tether.policies.picker import Picker
-from tether.policies.served import call_with_fallback, draw_asking_every_policy
+from tether.policies.served import draw_asking_every_policy, is_draw_limit
+from tether.policies.shortlist import Picker
 from tether.policies.tethered import Tethered
 from tether.runs.actions import CALL_BITS, WAITED, Actions
 from tether.runs.body import Columns, pack
@@ -278,10 +278,11 @@ class Round:
         if by_safe or self._deployed is None or (self._is_ramp and unit.level == 0):
             return self._by_safe(contexts, rng)
         try:
-            return call_with_fallback(
-                lambda: self._by_deployed(unit, contexts, rng),
-                lambda failure: self._by_safe(contexts, rng, failure),
-            )
+            return self._by_deployed(unit, contexts, rng)
+        except RuntimeError as error:  # a policy is unavailable
+            if is_draw_limit(error):
+                raise
+            return self._by_safe(contexts, rng, str(error))
         except ChangedPolicyError as error:  # seen on old rows, whatever is drawn here
             if self._run._log.outbox is None:
                 raise
@@ -318,8 +319,7 @@ class Round:
         if deployed.probe is not None and deployed.probe.is_due(optimized):
             deployed.probe.check(f"policy of round {self.number}", optimized)
         if isinstance(optimized, Picker):  # its score, which may be a large model, is asked once
-            table = policy_calls.table("optimized", optimized, contexts)
-            actions, log_prob = policy.choose_by(table, contexts, rng)
+            actions, log_prob = policy.decide(contexts, rng)
         else:
             actions = draw_asking_every_policy(policy, contexts, rng)
             log_prob = _log_prob(policy, contexts, actions)

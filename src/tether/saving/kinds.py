@@ -27,12 +27,11 @@ from tether.policies import (
     Shortlist,
     Tethered,
     TetheredShortlist,
-    TorchPolicy,
     categorical,
     ratio,
 )
 from tether.policies.decision import Decision
-from tether.policies.decision_rows import Month, NamedColumns, Question, RecordedPolicy
+from tether.policies.decision_rows import Month, Question, RecordedPolicy
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import told_elsewhere
@@ -130,7 +129,6 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.Categorical, "_table", "_function", "actions", build=_categorical),
         _of(categorical.TableFunction),
         _of(categorical.ClassifierLogits),
-        _of(NamedColumns),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
         (Month, Kind("Month", Month.to_plain, Month.from_plain)),
@@ -139,7 +137,6 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(Mixture, "policies", "weights"),
         _of(FunctionPolicy, *_FUNCTIONS, build=_function_policy),
         _of(FunctionSampler),
-        _of(TorchPolicy, "_distribution"),
         _of(ratio.EstimatedLogRatio),
         _of(ratio.DensityRatio),
         (Calibration, CALIBRATION),

@@ -26,10 +26,10 @@ def save_policy(policy: Any, path: str | Path, *, overwrite: bool = False) -> No
 
     Parameters
     ----------
-    policy : Policy, Shortlist, scikit-learn classifier or torch distribution
+    policy : Policy, Shortlist or scikit-learn classifier
         The policy. What it is made of must be known: policies and families of the package, arrays,
-        fitted scikit-learn models, torch distributions, functions at the top level of a module,
-        objects that `policy_from` made, and objects with `tether_save` and `tether_load`.
+        fitted scikit-learn models, functions at the top level of a module, objects that
+        `policy_from` made, and objects with `tether_save` and `tether_load`.
     path : str or pathlib.Path
         The file to write.
     overwrite : bool, default False
