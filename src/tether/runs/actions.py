@@ -76,14 +76,10 @@ class TrainingRows:
 
     Parameters
     ----------
-    ids : numpy.ndarray of int
-        The ids of the actions.
+    ids, contexts, actions, candidates
+        As in `Actions`.
     round : numpy.ndarray of int
         The round of each action.
-    contexts : array-like or int
-        The contexts as they were passed to `act`, or their number where there are none.
-    actions : numpy.ndarray
-        One action per row.
     losses : mapping of str to numpy.ndarray of float
         The losses of each action, by name.
     reward : numpy.ndarray of float
@@ -91,8 +87,6 @@ class TrainingRows:
     log_prob : numpy.ndarray of float
         The log-probability under the policy that took the action; NaN where it is not known
         exactly. In a run on shortlists, of picking the action among its candidates.
-    candidates : numpy.ndarray, optional
-        In a run on shortlists, the candidates of each row, of which the action is one.
     """
 
     ids: Integers

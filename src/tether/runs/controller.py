@@ -71,7 +71,7 @@ class Controller(Run):
         The safe policy. With a `Shortlist` its candidates are stored, and every round picks one.
     store : str or pathlib.Path
         Where the run is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database. A
-        new run is created if there is none; an existing one continues.
+        new run is created if there is none; one with the same settings and safe policy continues.
     alpha : float or mapping of str to float, optional
         The tolerated expected loss of the paper's rule, between 0 and `bound`; with several losses,
         one for each by name. Give this or `promise`.
@@ -109,23 +109,14 @@ class Controller(Run):
     policies : mapping or callable, optional
         Past optimized policies by the names under which their rounds began; after a restart those
         are needed that could not be stored.
-    deadline : float, default 5.0
-        How many seconds a call may wait for the store.
     fallback : {"safe"}, or a path, optional
         What acts when the store does not answer within the deadline: with "safe" the safe policy,
         and its actions wait in memory until they can be stored; with a path, in that file, one for
         each process. By default an error.
-    key : str, pathlib.Path or Ed25519PrivateKey, optional
-        The private key that signs every round, alarm and act, and with them all rows before.
+    deadline, key : optional
+        As for `Run.open`. The key signs every round, alarm and act, and with them all rows before.
     seed : int, default 0
         The seed of the draws for calibrations and of the shift monitor.
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid, or the store was created with other settings or another policy.
-    StoreError
-        If the store cannot be opened.
 
     Examples
     --------
@@ -244,8 +235,6 @@ class Controller(Run):
         ValueError
             If a policy has changed, is not available, or takes actions that the safe one never
             takes.
-        StoreError
-            If the round could not be stored.
         """
         with self._lock:
             optimized = None if policy is None else self._policies.optimized("policy", policy)
@@ -408,22 +397,15 @@ class Controller(Run):
                 taken.actions,
                 {name: known.loss(name)[where] for name in known.given.limits},
                 known.rows["reward"][where],
-                self._contents.own_scores("log_prob", where) if len(where) else np.empty(0),
+                self._contents.own_scores("log_prob", where),
                 taken.candidates,
             )
 
     def withdraw(self, ids: ArrayLike | Actions, reason: str, *, actor: str | None = None) -> None:
         """Exclude actions that were never carried out, such as those of a process that crashed.
 
-        Only for reasons that are unrelated to the loss: excluding rows because of their losses or
-        actions would bias every later calibration.
-
-        Parameters
-        ----------
-        ids : array-like of int
-            The ids of the actions, none of which has a loss.
-        reason, actor : str
-            As for `halt`.
+        None of them may have a loss. Only for reasons that are unrelated to the loss: excluding
+        rows because of their losses or actions would bias every later calibration.
         """
         numbers, header = checked_ids(ids), act_header("withdraw", reason, actor)
 

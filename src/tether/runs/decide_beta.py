@@ -82,9 +82,8 @@ def rows_in_use(known: State) -> tuple[Booleans, dict[str, Floats], str]:
         if settings.missing == "wait":
             raise LossesMissingError(
                 f"{pending.sum():,} of {used.sum():,} calibration rows have no loss yet, and "
-                f"missing='wait' waits for all: observe them (`run.pending()` lists them), "
-                f"withdraw actions that were never carried out, or serve the safe policy meanwhile "
-                f"with `run.begin()`"
+                f"missing='wait': observe them (`run.pending()`), withdraw actions that were never "
+                f"carried out, or serve the safe policy meanwhile with `run.begin()`"
             )
         if settings.missing == "exclude":
             used = used & ~pending
@@ -179,9 +178,8 @@ class Evidence:
         error = 1.0 if kind == TABLE else self._ratio_error(densities)
         if not error <= LARGEST_DENSITY_FACTOR and given.get("approximate") is None:
             raise ValueError(
-                f"the densities of past policies in the log of round {self.number} are estimates, "
-                f"and some may be off by a factor of {error:.3g}, where {LARGEST_DENSITY_FACTOR:g} "
-                f"is accepted: use shortlists (tether.Shortlist), on which past policies are exact"
+                f"densities of past policies are estimates, some off by a factor of {error:.3g}, "
+                f"where {LARGEST_DENSITY_FACTOR:g} is accepted: a tether.Shortlist makes them exact"
             )
         return Log(
             {name: loss[used] for name, loss in self.losses.items()},
@@ -384,8 +382,7 @@ def check_support(log_safe: Floats, log_optimized: Floats, reference: int = SAFE
     if outside.any():
         who = "safe policy" if reference == SAFE else f"policy of round {reference}"
         raise ValueError(
-            f"the optimized policy takes actions that the {who} never takes "
-            f"({int(outside.sum()):,} of {outside.size:,} draws or actions): their losses are "
-            f"unknown. Restrict it to actions that the safe policy takes; with against='last', mix "
-            f"a small share of the safe policy into every policy (tether.Mixture.blend)"
+            f"the optimized policy takes actions that the {who} never takes ({outside.sum():,} of "
+            f"{outside.size:,} draws or actions), whose losses are unknown: restrict it, or with "
+            f"against='last' mix some of the safe policy into every policy (tether.Mixture.blend)"
         )

@@ -35,19 +35,14 @@ from tether.runs.state import State
 def import_run(source: str | Path, store: str | Path) -> None:
     """Copy a run, such as a file that `Run.export` wrote, into an empty store.
 
+    One with an event that is not as it was written is refused (a `TamperedError`).
+
     Parameters
     ----------
     source : str or pathlib.Path
         A file or the URL of a database that holds a run.
     store : str or pathlib.Path
         A path (SQLite) or the URL of a database that holds no run yet.
-
-    Raises
-    ------
-    TamperedError
-        If an event is not as it was written.
-    StoreError
-        If there is no run, the store holds one already, or cannot be written.
     """
     database = Database(source, create=False, deadline=60.0)
     with database.reading() as connection:

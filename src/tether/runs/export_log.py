@@ -53,11 +53,6 @@ def write_log(folder: Path, evidence: Evidence) -> str:
 def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]:
     """Open what `Controller.export_log` wrote, to calibrate it on this machine.
 
-    Parameters
-    ----------
-    folder : str or pathlib.Path
-        The folder of the export.
-
     Returns
     -------
     tuple of Log, Proposals or None, and dict

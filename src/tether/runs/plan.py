@@ -92,6 +92,8 @@ def plan_release(
 ) -> ReleasePlan:
     """Say what a release takes, and what a bad version costs until it is stopped.
 
+    Each guardrail is simulated as if it were the only one.
+
     Parameters
     ----------
     guardrails : mapping of str to float or Guardrail
@@ -106,11 +108,6 @@ def plan_release(
         The new system's expected loss; as large as the old one's by default.
     runs : int, default 100
         How many releases are simulated.
-
-    Returns
-    -------
-    ReleasePlan
-        Steps, keys and costs for each guardrail, as if it were the only one.
 
     Examples
     --------

@@ -148,9 +148,8 @@ class Policies:
         if self._path is not None:
             if not hasattr(given, "path_scores"):
                 raise TypeError(
-                    f"{name} must be a pair that is tethered at every token, as "
-                    f"tether.llm.TokenTether(safe, optimized) is, in a run of family "
-                    f"{self._path.name!r}; got {shown(given)}"
+                    f"{name} must be a tether.llm.TokenTether(safe, optimized) in a run of family "
+                    f"{self._path.name!r}, got {shown(given)}"
                 )
             if given.family != self._path.name or given.safe is not self.safe:
                 raise ValueError(
@@ -236,10 +235,9 @@ class Policies:
             policy = policy_from_bytes(_read_blob(self.log, held["blob"]))
         if policy is None:
             raise ValueError(
-                f"round {unit.number} was served by the policy {name!r}, which is not available: "
-                f"its rows cannot be weighted without it. Pass policies={{{name!r}: …}} to "
-                f"tether.Controller (a gateway: gateway.past_scorers), or retire the round. It "
-                f"could not be stored: {held['problem']}"
+                f"the policy {name!r} of round {unit.number} is not available: pass policies="
+                f"{{{name!r}: …}} to tether.Controller (a gateway: gateway.past_scorers), or "
+                f"retire the round. It could not be stored: {held['problem']}"
             )
         return self.optimized(f"policies[{name!r}]", policy)
 
@@ -294,6 +292,5 @@ def compare_scores(name: str, scores: Floats, expected: Floats) -> None:
         raise ChangedPolicyError(
             f"the {name} has changed: it scores a stored action {scores[row]:.6g}, but "
             f"{expected[row]:.6g} was stored ({int(differs.sum())} of {len(differs)} scores "
-            f"differ). If it was trained further in place, pass a copy of it to `begin`: each "
-            f"round needs a policy of its own"
+            f"differ). If it was trained further in place, pass a copy of it to `begin`"
         )

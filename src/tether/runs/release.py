@@ -33,7 +33,7 @@ from tether.runs.outbox import Outbox
 from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
-from tether.runs.state import LOSS, Unit
+from tether.runs.state import LOSS, State, Unit
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey
@@ -57,7 +57,7 @@ class Release(Run):
     ----------
     store : str or pathlib.Path
         Where the release is kept: a path (SQLite) or the URL of an SQLite or PostgreSQL database.
-        A new release is created if there is none; an existing one continues.
+        A new release is created if there is none; one with the same settings continues.
     guardrails : mapping, optional
         What is tolerated of each loss, by name: the expected loss, between 0 and 1; a `Guardrail`;
         or `tether.relative`. May be left out if the release exists.
@@ -81,21 +81,12 @@ class Release(Run):
     outcome_deadline : datetime.timedelta, optional
         After so much time an outcome that has not arrived counts as the worst loss for the stop
         too; until then a step that is over waits for its outcomes.
-    deadline : float, default 5.0
-        How many seconds a call may wait for the store.
     fallback : {"old"}, or a path, optional
         What happens when the store does not answer within the deadline: with "old" the old system
         answers, and what happens meanwhile is kept in memory until the store is back. With a path
         it is kept in that file, which outlives the process. By default an error.
-    key : str, pathlib.Path or Ed25519PrivateKey, optional
-        The private key that signs everything; every process that writes needs it.
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid, or the store was created with other settings.
-    StoreError
-        If the store cannot be opened.
+    deadline, key : optional
+        As for `Run.open`. The key signs everything; every process that writes needs it.
 
     Examples
     --------
@@ -173,17 +164,9 @@ class Release(Run):
     def assign(self, keys: Iterable[Key]) -> list[str]: ...
 
     def assign(self, keys: Key | Iterable[Key]) -> str | list[str]:
-        """Say which system answers each key, and store it before it is returned.
+        """Say which system answers each key, "old" or "new", and store it before it is returned.
 
-        Parameters
-        ----------
-        keys : str, bytes or int, or an iterable of these
-            The users, sessions or requests.
-
-        Returns
-        -------
-        str or list of str
-            "old" or "new" for each key.
+        Keys are users, sessions or requests: one str, bytes or int, or an iterable of these.
         """
         single, listed = _listed(keys)
         names = list(dict.fromkeys(listed))
@@ -205,11 +188,6 @@ class Release(Run):
             Keys that `assign` gave to "new".
         probabilities : array-like
             P(new | what is known of the key), from 0 to 1.
-
-        Returns
-        -------
-        bool or list of bool
-            True where the new system of the pair answers.
         """
         single, listed = _listed(keys)
         found = is_routed(listed, probabilities, bytes.fromhex(self.settings.salt)).tolist()
@@ -224,7 +202,10 @@ class Release(Run):
         step: int | None = None,
         keep_first: bool = False,
     ) -> int:
-        """Store the losses of keys, once they are known.
+        """Store the losses of keys, once they are known: all that are given, or none.
+
+        A loss that is known already may be repeated, and changes nothing; another value of it is
+        refused (a `FinalLossError`).
 
         Parameters
         ----------
@@ -237,22 +218,12 @@ class Release(Run):
         step : int, optional
             The number of the step in which the keys were assigned; by default the last for each.
         keep_first : bool, default False
-            Whether another value for a loss that is known already is passed over instead of
-            refused.
+            Whether another value of a known loss is passed over instead of refused.
 
         Returns
         -------
         int
             How many losses were new, or are kept for the store.
-
-        Raises
-        ------
-        ValueError
-            If a key was never assigned, or a loss is outside [0, bound].
-        FinalLossError
-            If a loss is known already with another value.
-        StoreError
-            If they could not be stored.
         """
         _, listed = _listed(keys)
         if not listed:
@@ -271,33 +242,19 @@ class Release(Run):
         """Begin the next step, where steps do not end by themselves.
 
         The moment must not depend on losses.
-
-        Returns
-        -------
-        Unit
-            The step that has begun.
         """
         return self.submit(self.next_step)
 
     @property
     def share(self) -> float:
         """The new system's share of the keys at this moment; 0 while an alarm stands."""
-
-        def job(t: Transaction) -> float:
-            self.begin_if_due(t)
-            return t.state.share
-
-        return 0.0 if self._log.tampered is not None else self.submit(job)
+        tampered = self._log.tampered is not None
+        return 0.0 if tampered else self.submit(lambda t: self._present(t).share)
 
     @property
     def step(self) -> Unit:
         """The present step."""
-
-        def job(t: Transaction) -> Unit:
-            self.begin_if_due(t)
-            return t.state.units[-1]
-
-        return self.submit(job)
+        return self.submit(lambda t: self._present(t).units[-1])
 
     # ---- jobs ---------------------------------------------------------------------------------
 
@@ -318,12 +275,15 @@ class Release(Run):
         if not t.log.is_read_only and (not t.state.units or is_over(t.state, t.now)):
             t.append("round", pack(decide_share(t.state, t.now)))
 
+    def _present(self, t: Transaction) -> State:
+        self.begin_if_due(t)
+        return t.state
+
     def assign_in(
         self, t: Transaction, keys: list[bytes], outage: bool = False
     ) -> tuple[dict[bytes, int], set[bytes]]:
         """The system of each key, and the keys whose row is new; a call is answered in one step."""
-        self.begin_if_due(t)
-        state, index = t.state, t.find([key_name(key) for key in keys])
+        state, index = self._present(t), t.find([key_name(key) for key in keys])
         columns = assigned(state, keys, index, outage=outage)
         columns["key"] = np.array(keys, dtype=object)
         fresh = np.flatnonzero(columns["before"] < state.units[-1].before)

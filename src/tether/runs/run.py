@@ -81,11 +81,6 @@ class Run:
             How many seconds a call may wait for the store.
         key : str, pathlib.Path or Ed25519PrivateKey, optional
             The private key of a signed run; without it the run can only be looked at.
-
-        Raises
-        ------
-        StoreError
-            If there is no run.
         """
         return Run(store, None, deadline=deadline, key=key)
 
@@ -125,13 +120,7 @@ class Run:
         self.append_act("halt", reason, actor)
 
     def resume(self, reason: str, *, actor: str | None = None) -> None:
-        """Clear every alarm; the next unit begins anew.
-
-        Parameters
-        ----------
-        reason, actor : str
-            As for `halt`.
-        """
+        """Clear every alarm, with a reason as for `halt`; the next unit begins anew."""
         self.append_act("resume", reason, actor)
 
     def tighten(self, reason: str, *, actor: str | None = None, **changes: float) -> None:
@@ -139,8 +128,6 @@ class Run:
 
         Parameters
         ----------
-        reason, actor : str
-            As for `halt`.
         **changes : float
             Guardrails by name, `growth` or `outcome_deadline`. Loosening is refused.
         """
@@ -150,13 +137,6 @@ class Run:
         """Leave the rows of a round's policy out of later calibrations, since the policy is lost.
 
         Only for reasons that are unrelated to the losses of the round.
-
-        Parameters
-        ----------
-        number : int
-            The number of the round.
-        reason, actor : str
-            As for `halt`.
         """
         self.append_act("retire", reason, actor, subject=str(number))
 

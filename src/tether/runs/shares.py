@@ -99,10 +99,7 @@ class Guardrail:
         validate.number("delta", self.delta, above=0, below=self.bound, including=(0,))
         validate.number("ratio", self.ratio, above=0, below=np.inf, including=(0,))
         if not self.delta and not self.ratio:
-            raise ValueError(
-                "a relative guardrail needs delta or ratio above 0: how much worse than the old "
-                "system the new one may be, got 0 for both"
-            )
+            raise ValueError("a relative guardrail needs delta or ratio above 0, got 0 for both")
 
     @property
     def is_relative(self) -> bool:
@@ -111,17 +108,12 @@ class Guardrail:
 
 
 def relative(delta: float = 0.0, *, ratio: float = 0.0, bound: float = 1.0) -> Guardrail:
-    """A guardrail against the old system at the same time.
+    """A guardrail against the old system at the same time, for a `Release`.
 
     Parameters
     ----------
     delta, ratio, bound : float
         As for `Guardrail`; one of the first two is above 0.
-
-    Returns
-    -------
-    Guardrail
-        For the `guardrails` of a `Release`.
 
     Examples
     --------
