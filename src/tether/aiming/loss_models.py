@@ -102,14 +102,8 @@ def policy_tables(
     checked = as_contexts(contexts)
     table = policy_calls.table("policy", policy, checked)
     checked = len(table) if isinstance(checked, int) else checked
-    predicted = np.array(
-        [
-            predict_table(
-                f"loss_model[{name!r}]" if name else "loss_model", model, checked, policy.actions
-            )
-            for name, model in models.items()
-        ]
-    )
+    listed = models.values()
+    predicted = np.array([predict_table("loss_model", m, checked, policy.actions) for m in listed])
     return np.broadcast_to(table, predicted.shape[1:]), predicted
 
 

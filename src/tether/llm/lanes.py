@@ -91,9 +91,8 @@ class LocalModel:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             returned = f"a {type(cache).__name__} of {names}" if kinds else "no cache"
             raise TypeError(
-                f"{type(model).__name__} ({model.config.model_type}) returns {returned}: only "
-                f"models whose every layer caches keys and values, in full or in a sliding window, "
-                f"are supported; recurrent models are not"
+                f"{type(model).__name__} ({model.config.model_type}) returns {returned}: every "
+                "layer must cache keys and values, in full or a sliding window, none be recurrent"
             )
 
 

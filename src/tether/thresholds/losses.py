@@ -119,8 +119,8 @@ class FalseAmongShown:
         if thresholds is None:
             needed = round(self.most_claims * (1 - self.share) / self.share, 9)
             raise ValueError(
-                "thresholds, chosen before the labels are seen, are needed for FalseAmongShown: "
-                f"the largest must show at least most_claims · (1 − share) / share = {needed:g} claims"
+                "thresholds are needed for FalseAmongShown, chosen before the labels are seen, the "
+                f"largest of which shows most_claims · (1 − share) / share = {needed:g} claims"
             )
 
 
