@@ -42,9 +42,6 @@ class EstimatorLosses:
             raise TypeError(f"estimator must be a fitted model, got {shown(estimator)}")
         self.estimator, self.features = estimator, features
 
-    def __repr__(self) -> str:
-        return f"EstimatorLosses({shown(self.estimator)})"
-
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """Predict the loss of each action in its context."""
         names = list(getattr(self.estimator, "feature_names_in_", ()))

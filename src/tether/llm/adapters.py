@@ -136,17 +136,6 @@ def checksums(model: Any, adapter: str | None) -> tuple[int, ...]:
     return tuple(map(_checksum, groups.values()))
 
 
-def check_unchanged(model: Any, adapter: str | None, made_with: tuple[int, ...]) -> None:
-    """Refuse a policy whose weights have changed since it was made."""
-    names = ("the model's weights", f"the weights of adapter {adapter!r}")
-    for name, before, now in zip(names, made_with, checksums(model, adapter), strict=False):
-        if before != now:
-            raise ValueError(
-                f"{name} changed since this policy was made (trained, merged, loaded, converted): "
-                "make a policy when its weights are final, each with its own weights or adapter"
-            )
-
-
 def _checksum(tensors: Iterable[Any]) -> int:
     """A sum of all bits, read as integers, with odd weights by their order, on every device."""
     totals: dict[Any, Any] = {}

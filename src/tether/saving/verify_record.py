@@ -32,7 +32,7 @@ def verify_record(
     log: Log | None = None,
     proposals: Proposals | None = None,
 ) -> Verification:
-    """Check a file that a `save` method wrote.
+    """Check a file that a `save` method wrote, with one finding for each check.
 
     Its content must have the digest that the file states, and be complete. With a key, the content
     must be signed by it. With a log, calibrating again must give the same result.
@@ -47,11 +47,6 @@ def verify_record(
         The log that a calibration must come from.
     proposals : Proposals, optional
         The proposals that it must come from.
-
-    Returns
-    -------
-    Verification
-        One finding for each check; `ok` where all hold.
 
     Raises
     ------
