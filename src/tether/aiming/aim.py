@@ -110,11 +110,6 @@ def aim(
     rng : numpy.random.Generator, optional
         Draws the candidates of a shortlist in contexts that come without them.
 
-    Returns
-    -------
-    Aim
-        The aimed policy, its multipliers and its predicted losses.
-
     Examples
     --------
     >>> import tether

@@ -130,11 +130,6 @@ def choose(
     logged_by : FinitePolicy, optional
         What took the actions if not the safe policy: after several rounds, the `Mixture` of the
         policies that were served. Not for shortlists.
-
-    Returns
-    -------
-    Choice
-        The chosen policy, built on all training rows, its family, and all estimates.
     """
     rows = _as_rows(contexts, actions, losses, rewards, safe)
     validate.generator("rng", rng)

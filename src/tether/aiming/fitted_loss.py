@@ -208,11 +208,6 @@ def fit_loss(
     policies : sequence of Policy or classifier, default ()
         Those whose log-probabilities are features of the model: the safe and the optimized one.
 
-    Returns
-    -------
-    FittedLoss
-        The model.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -42,9 +42,6 @@ class EstimatorLosses:
             raise TypeError(f"estimator must be a fitted model, got {shown(estimator)}")
         self.estimator, self.features = estimator, features
 
-    def __repr__(self) -> str:
-        return f"EstimatorLosses({shown(self.estimator)})"
-
     def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
         """Predict the loss of each action in its context."""
         names = list(getattr(self.estimator, "feature_names_in_", ()))
@@ -102,14 +99,8 @@ def policy_tables(
     checked = as_contexts(contexts)
     table = policy_calls.table("policy", policy, checked)
     checked = len(table) if isinstance(checked, int) else checked
-    predicted = np.array(
-        [
-            predict_table(
-                f"loss_model[{name!r}]" if name else "loss_model", model, checked, policy.actions
-            )
-            for name, model in models.items()
-        ]
-    )
+    listed = models.values()
+    predicted = np.array([predict_table("loss_model", m, checked, policy.actions) for m in listed])
     return np.broadcast_to(table, predicted.shape[1:]), predicted
 
 

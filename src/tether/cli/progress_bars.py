@@ -7,14 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.markup import escape
+from rich.progress import Progress, TaskID
 
 from tether._core import progress
 from tether._core.words import visible
@@ -36,10 +30,6 @@ def progress_bars() -> Iterator[None]:
         yield
         return
     bars = _Bars(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
         console=console,
         transient=True,
         redirect_stdout=sys.stdout.isatty(),  # what is printed meanwhile stands above the bars
@@ -56,7 +46,7 @@ class _Bars(Progress):
 
     def begin(self, description: str, total: float | None) -> TaskID:
         self.start()
-        return self.add_task(visible(description), total=total)
+        return self.add_task(escape(visible(description)), total=total)
 
     def end(self, step: TaskID) -> None:
         self.remove_task(step)

@@ -175,8 +175,7 @@ def read_columns(path: str, names: dict[str, str], problems: Sequence[str] = ())
         if missing := table[name].null_count:
             raise ValueError(
                 f"--{option}: column {name!r} has {missing} missing value(s): fill them in, or "
-                "leave out all rows of the items that have one (not these rows alone: the promise "
-                "is for complete items)"
+                "leave out all rows of items that have one (the promise is for complete items)"
             )
     return {name: table[name].to_numpy() for name in table.column_names}
 

@@ -49,16 +49,14 @@ def check_adapter(model: Any, adapter: str | None) -> str | None:
         extra = ("is_prompt_learning", "is_adaption_prompt")
         if by_tokens or any(getattr(config, each, False) for each in extra):
             raise TypeError(
-                f"adapter {name!r} works through extra tokens (virtual tokens or aLoRA), which is "
-                f"not supported: use LoRA"
+                f"adapter {name!r} works through extra tokens (virtual or aLoRA): use LoRA"
             )
         bias, start = getattr(config, "bias", "none"), getattr(config, "init_lora_weights", True)
         from_base = isinstance(start, str) and start.startswith(INITIALIZED_FROM_BASE_WEIGHTS)
         if adapter is None and (bias != "none" or from_base):
             raise ValueError(
-                f"adapter=None is not the model before tuning: {name!r} changes weights of the "
-                f"model itself (bias={bias!r}, init_lora_weights={start!r}). Pass an untouched "
-                f"model"
+                f"adapter=None is not the model before tuning, pass an untouched one: {name!r} "
+                f"changes its own weights (bias={bias!r}, init_lora_weights={start!r})"
             )
     return adapter
 
@@ -68,9 +66,8 @@ def check_usable(model: Any, adapter: str | None) -> None:
     layers = adapter_layers(model)
     if layers and not is_peft(model):
         raise ValueError(
-            f"the model ({type(model).__name__}) contains adapters that only a PeftModel switches "
-            f"on and off: pass what get_peft_model returned to both policies, with adapter=None to "
-            f"the safe one"
+            f"the model ({type(model).__name__}) has adapters, which only a PeftModel switches "
+            "off: pass what get_peft_model returned to both policies, the safe with adapter=None"
         )
     merged = sorted({name for layer in layers for name in getattr(layer, "merged_adapters", ())})
     if merged:
@@ -137,18 +134,6 @@ def checksums(model: Any, adapter: str | None) -> tuple[int, ...]:
     if not all(groups.values()):
         raise ValueError(f"the model has no weights of adapter {adapter!r} (was it unloaded?)")
     return tuple(map(_checksum, groups.values()))
-
-
-def check_unchanged(model: Any, adapter: str | None, made_with: tuple[int, ...]) -> None:
-    """Refuse a policy whose weights have changed since it was made."""
-    names = ("the model's weights", f"the weights of adapter {adapter!r}")
-    for name, before, now in zip(names, made_with, checksums(model, adapter), strict=False):
-        if before != now:
-            raise ValueError(
-                f"{name} changed since this policy was made (trained in place, merged, loaded or "
-                f"converted), so it would be another policy: make a policy when its weights are "
-                f"final, and give each its own weights or adapter"
-            )
 
 
 def _checksum(tensors: Iterable[Any]) -> int:

@@ -108,7 +108,7 @@ def read_answer(action: str) -> dict[str, Any]:
 
 
 def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Make contexts and actions from a table: one row per prompt and its answer.
+    """Make contexts and actions, for `make_log` and `record`, of prompts and their answers.
 
     Parameters
     ----------
@@ -118,11 +118,6 @@ def chat_rows(prompts: Any, answers: Any, **settings: Any) -> tuple[NDArray[Any]
         For each row what `chat_action` takes: usually the text of the answer.
     **settings
         What else is in every request and decides how an answer is drawn, such as tools.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Contexts and actions, for `Shortlist.make_log` and `Controller.record`.
 
     Examples
     --------

@@ -25,13 +25,7 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from tether._core.arrays import Floats, Integers
-from tether.llm.adapters import (
-    base_model,
-    check_unchanged,
-    check_usable,
-    evaluating,
-    use_adapter,
-)
+from tether.llm.adapters import base_model, check_usable, checksums, evaluating, use_adapter
 from tether.llm.completions import PADDING, Prompt, Tokens, pad_rows
 
 Tables: TypeAlias = list[Any]
@@ -58,8 +52,15 @@ class LocalModel:
     weights: tuple[int, ...]
 
     def check_unchanged(self) -> None:
-        """Refuse a model whose weights changed."""
-        check_unchanged(self.model, self.adapter, self.weights)
+        """Refuse a model whose weights have changed since its policy was made."""
+        names = ("the model's weights", f"the weights of adapter {self.adapter!r}")
+        now = checksums(self.model, self.adapter)
+        for name, before, after in zip(names, self.weights, now, strict=False):
+            if before != after:
+                raise ValueError(
+                    f"{name} changed since this policy was made (trained, merged, loaded): make a "
+                    "policy when its weights are final, each with its own weights or adapter"
+                )
 
     def forward(
         self, tokens: Any, mask: Any, columns: int, cache: Any = None, *, keep_cache: bool = False
@@ -91,9 +92,8 @@ class LocalModel:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             returned = f"a {type(cache).__name__} of {names}" if kinds else "no cache"
             raise TypeError(
-                f"{type(model).__name__} ({model.config.model_type}) returns {returned}: only "
-                f"models whose every layer caches keys and values, in full or in a sliding window, "
-                f"are supported; recurrent models are not"
+                f"{type(model).__name__} ({model.config.model_type}) returns {returned}: every "
+                "layer must cache keys and values, in full or a sliding window, none be recurrent"
             )
 
 

@@ -177,9 +177,8 @@ class OpenAIPolicy(CompletionPolicy):
             moved = float(np.where(first == now, 0.0, np.abs(now - first)).max())
         if not moved <= PROBE_TOLERANCE:
             raise ValueError(
-                f"the server no longer serves the model that was {self.model!r} when this policy "
-                f"was first used: scores of fixed rows moved by up to {moved:.3g} nats. Make a new "
-                f"policy for it, with a name of its own"
+                f"the server no longer serves the model that was {self.model!r}: scores of fixed "
+                f"rows moved by up to {moved:.3g} nats. Make a new policy, with a name of its own"
             )
 
     def sample_scored(self, contexts: Contexts, rng: np.random.Generator) -> tuple[Tokens, Floats]:
@@ -276,8 +275,7 @@ class OpenAIPolicy(CompletionPolicy):
         if len(tokens) > most or (len(tokens) < most and tokens[-1] not in self.end_token_ids):
             raise ValueError(
                 f"the server stopped after {len(tokens)} of {most} tokens at token {tokens[-1]}, "
-                f"which is not in eos_token_id: it has a limit or stops of its own, or its "
-                f"context is full"
+                "not in eos_token_id: it has a limit or stops of its own, or its context is full"
             )
         self.checked(pad_rows([tokens], most))
         return tokens

@@ -109,11 +109,6 @@ def preflight(
     draws : int, default 16
         The number of completions that each policy draws per prompt, at least 3.
 
-    Returns
-    -------
-    Preflight
-        All checks.
-
     Examples
     --------
     >>> result = preflight(safe, optimized, prompts, rng)  # doctest: +SKIP

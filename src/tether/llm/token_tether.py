@@ -91,7 +91,7 @@ class TokenTethered(LocalPolicy):
 
     def __init__(self, pair: TokenTether, log_beta: float) -> None:
         self.pair, self.log_beta, self._lanes = pair, float(log_beta), pair._lanes
-        self.safe, self.optimized = pair.safe, pair.optimized
+        self.safe, self.optimized, self.family = pair.safe, pair.optimized, pair.family
         for name in ("tokenizer", *SAME_SETTINGS, "vocabulary_size"):
             setattr(self, name, getattr(pair.safe, name))
         lengths = (pair.safe.context_length, pair.optimized.context_length)
@@ -102,11 +102,6 @@ class TokenTethered(LocalPolicy):
         """How far the optimized model may pull away at each token."""
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_beta))
-
-    @property
-    def family(self) -> str:
-        """The name of the family, as in a calibration."""
-        return self.pair.family
 
     @property
     def fingerprint(self) -> str:

@@ -50,8 +50,7 @@ def unpack(data: bytes, max_bytes: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
-            if problem := _problem(entries, len(data)):
-                raise ValueError(problem)
+            _check_entries(entries, len(data))
             members = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"the file is not a complete archive of tether: {error}") from error
@@ -71,19 +70,20 @@ def stored_zip(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _problem(entries: list[zipfile.ZipInfo], size: int) -> str:
-    """What is wrong with the entries of an archive; nothing if it is empty."""
+def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse entries that `stored_zip` would not write."""
     if len({entry.filename for entry in entries}) < len(entries):
-        return "it has two members with one name"
+        raise ValueError("it has two members with one name")
     for entry in entries:
         shown = repr(entry.filename[:80])
         if not MEMBER_NAME.fullmatch(entry.filename) or stat.S_ISLNK(entry.external_attr >> 16):
-            return f"its member {shown} has a name that tether does not use, or is a link"
+            raise ValueError(
+                f"its member {shown} has a name that tether does not use, or is a link"
+            )
         if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-            return f"its member {shown} is compressed or encrypted"
+            raise ValueError(f"its member {shown} is compressed or encrypted")
     if sum(entry.file_size for entry in entries) > size:
-        return f"its members claim more bytes than the {size:,} that it has"
-    return ""
+        raise ValueError(f"its members claim more bytes than the {size:,} that it has")
 
 
 def array_to_bytes(array: NDArray[Any]) -> bytes:
@@ -99,10 +99,8 @@ def array_from_bytes(name: str, content: bytes) -> NDArray[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            version = np.lib.format.read_magic(buffer)
-            read = {(1, 0): np.lib.format.read_array_header_1_0}
-            read[2, 0] = np.lib.format.read_array_header_2_0
-            shape, fortran_order, dtype = read[version](buffer)
+            np.lib.format.read_magic(buffer)  # 1.0: later versions have longer headers
+            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(buffer)
     except Exception as error:  # the header is evaluated as a literal, which fails in many ways
         raise ValueError(f"{name} is not an array in the .npy format: {error}") from error
     rest = len(content) - buffer.tell()

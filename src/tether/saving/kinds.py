@@ -217,7 +217,7 @@ KINDS = {kind.name: kind for kind in (*BY_CLASS.values(), *OTHERS)}
 def kind_of(value: Any) -> Kind | None:
     """The kind of an object; None if it cannot be saved."""
     is_method = isinstance(value, MethodType) and not isinstance(value.__self__, type)
-    for kind, recognized in (
+    choices = (
         (OWN, hasattr(type(value), SAVE_METHOD)),
         (MODULE, models.derives_from(value, "torch.nn.", "Module")),
         (MADE, recipe_of(value) is not None),
@@ -226,7 +226,5 @@ def kind_of(value: Any) -> Kind | None:
         (METHOD, is_method),
         (PARTIAL, type(value) is partial),
         (FUNCTION, isinstance(value, FunctionType | BuiltinFunctionType | MethodType)),
-    ):
-        if recognized:
-            return kind
-    return None
+    )
+    return next((kind for kind, recognized in choices if recognized), None)

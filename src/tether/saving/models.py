@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import zipfile
 from functools import partial
@@ -37,8 +38,7 @@ def sklearn_state(model: Any) -> dict[str, Any]:
 
 def _canonical(content: bytes) -> bytes:
     """The same model with numbers in order instead of memory addresses, and without dates."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = _members(content)
     schema, numbers = members.pop("schema.json").decode(), dict[str, str]()
     for old in re.findall(r'"(?:__id__": |file": ")(\d+)', schema):
         numbers.setdefault(old, str(len(numbers)))
@@ -53,8 +53,7 @@ def _canonical(content: bytes) -> bytes:
 
 def load_sklearn(permissions: Permissions, model: bytes) -> Any:
     """A model whose arrays are as large as they say, and whose types are trusted."""
-    with zipfile.ZipFile(io.BytesIO(model)) as archive:
-        _check_arrays({name: archive.read(name) for name in _bounded(archive, len(model))})
+    _check_arrays(_members(model, len(model)))
     known = _skops().get_untrusted_types(data=model)
     untrusted = [name for name in known if name not in permissions.trusted]
     if untrusted:
@@ -62,11 +61,12 @@ def load_sklearn(permissions: Permissions, model: bytes) -> Any:
     return _skops().loads(model, trusted=list(permissions.trusted))
 
 
-def _bounded(archive: zipfile.ZipFile, most: int) -> list[str]:
-    """The names of the members, which must not be larger than allowed."""
-    if sum(entry.file_size for entry in archive.infolist()) > most:
-        raise ValueError(f"the saved model unpacks to more than {most:,} bytes")
-    return archive.namelist()
+def _members(content: bytes, most: float = math.inf) -> dict[str, bytes]:
+    """The members of a zip archive, which must not be larger than allowed."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > most:
+            raise ValueError(f"the saved model unpacks to more than {most:,} bytes")
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def _check_arrays(members: dict[str, bytes]) -> None:
@@ -75,9 +75,7 @@ def _check_arrays(members: dict[str, bytes]) -> None:
         if name.endswith(".npy"):
             array_from_bytes(f"{name} of the saved model", content)
         elif name.endswith(".npz"):
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                names = _bounded(archive, MAX_UNPACKED_BYTES)
-                _check_arrays({each: archive.read(each) for each in names})
+            _check_arrays(_members(content, MAX_UNPACKED_BYTES))
 
 
 def find_function(permissions: Permissions, path: str) -> Any:

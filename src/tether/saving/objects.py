@@ -118,9 +118,8 @@ class _Encoder:
         kind = self._kind_of(value)
         if kind is None:
             raise CannotSaveError(
-                f"{where} is a {type(value).__qualname__}, which tether does not know: give it the "
-                f"method tether_save(self), which returns a dictionary, and the class method "
-                f"tether_load(cls, saved), or make it with tether.policies.policy_from"
+                f"{where} is a {type(value).__qualname__}, which tether does not know: give it "
+                "tether_save and tether_load, or make it with tether.policies.policy_from"
             )
         try:
             state = kind.state(value)

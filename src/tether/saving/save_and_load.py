@@ -77,11 +77,6 @@ def load(
     max_bytes : int, default 1 GiB
         The largest file to read.
 
-    Returns
-    -------
-    Policy, Shortlist or Decision
-        What was saved.
-
     Raises
     ------
     ValueError

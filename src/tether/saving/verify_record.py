@@ -32,7 +32,7 @@ def verify_record(
     log: Log | None = None,
     proposals: Proposals | None = None,
 ) -> Verification:
-    """Check a file that a `save` method wrote.
+    """Check a file that a `save` method wrote, with one finding for each check.
 
     Its content must have the digest that the file states, and be complete. With a key, the content
     must be signed by it. With a log, calibrating again must give the same result.
@@ -48,17 +48,10 @@ def verify_record(
     proposals : Proposals, optional
         The proposals that it must come from.
 
-    Returns
-    -------
-    Verification
-        One finding for each check; `ok` where all hold.
-
     Raises
     ------
-    OSError
-        If the file, or that of the key, cannot be read.
-    ValueError
-        If `key` is not a public key, or `proposals` are given without a log.
+    OSError, ValueError
+        If a file cannot be read, `key` is no public key, or `proposals` are given without a log.
 
     Examples
     --------
@@ -122,9 +115,12 @@ def _recomputed(found: Calibration, log: Log, proposals: Proposals | None) -> Fi
         if str(error).startswith("family must be"):
             return Finding("result", None, f"{found.family!r} is not a family of the package")
         return Finding("result", False, f"calibrating on the log fails: {error}")
-    if problem := difference(found, again):
-        return Finding("result", False, f"calibrating again gives a different {problem}")
-    return Finding("result", True, "calibrating again gives the same")
+    one, other = _determined(found), _determined(again)
+    differs = next((name for name in one if not _close(one[name], other.get(name))), "")
+    if found.chain is not None and found.log_beta != found.chain.log_beta:
+        differs = "beta than the one that it served"
+    told = f"a different {differs}" if differs else "the same"
+    return Finding("result", not differs, f"calibrating again gives {told}")
 
 
 def settings_of(found: Calibration) -> dict[str, Any]:
@@ -144,14 +140,6 @@ def settings_of(found: Calibration) -> dict[str, Any]:
         "blend": found.blend,
         "test_weight": "empirical" if weight == "max_ratio" else weight,
     }
-
-
-def difference(found: Calibration, again: Calibration) -> str:
-    """What of a result differs when it is computed again; empty where nothing does."""
-    if found.chain is not None and found.log_beta != found.chain.log_beta:
-        return "beta than the one that it served"
-    one, other = _determined(found), _determined(again)
-    return next((name for name in one if not _close(one[name], other.get(name))), "")
 
 
 def _determined(result: Calibration) -> dict[str, Any]:

@@ -202,8 +202,7 @@ def _warn_of_doubled_items(claims: Claims) -> None:
     if doubled >= max(MIN_DOUBLED_ITEMS, MIN_DOUBLED_SHARE * claims.n_items):
         warn_user(
             f"every claim of {doubled:,} of {claims.n_items:,} items occurs at least twice with "
-            "the same score and label: was the table joined to itself, or do files overlap? "
-            "Remove the copies, since they count as evidence",
+            "the same score and label: remove copies, as of a join, since they count as evidence",
             AssumptionWarning,
         )
 
@@ -252,9 +251,8 @@ def in_item_order(name: str, values: PerItem | None, losses: Any) -> Any:
         return values
     if not isinstance(values, Mapping) or len(named) < len(inputs):
         raise ValueError(
-            f"{name} must be a mapping from item name to value where items have names (of groups, "
-            "claims.groups), and one value per item where they have none, got "
-            f"{type(values).__name__}"
+            f"{name} must be a mapping from item name to value, such as claims.groups, where items "
+            f"have names, and one value per item elsewhere, got {type(values).__name__}"
         )
     if not all(np.array_equal(names, named[0]) for names in named):
         raise ValueError(f"{name} needs losses of the same items, and their names differ")

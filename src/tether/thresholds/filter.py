@@ -31,7 +31,7 @@ def filter_claims(
     items: ArrayLike | None = None,
     rng: np.random.Generator | None = None,
 ) -> Booleans:
-    """Mark the claims to keep: those with score ≥ threshold.
+    """Mark the claims to keep, with one boolean each: those with score ≥ threshold.
 
     The promise of the selection is for complete items: score and filter every claim of an item.
     Where it is not useful nothing is kept (with the loss "miss" everything), with a warning; with
@@ -52,11 +52,6 @@ def filter_claims(
         where a threshold is drawn for each item.
     rng : numpy.random.Generator, optional
         The source of these draws.
-
-    Returns
-    -------
-    numpy.ndarray
-        One boolean per claim.
 
     Raises
     ------
@@ -159,8 +154,7 @@ def require_scale(part: Selection, scores: Floats) -> None:
         raise ValueError(
             f"nothing is filtered: {outside:,} of {counted(len(scores), 'score')}, such as "
             f"{scores[worst]:.6g}, lie outside those of the calibration, {known.lowest:.4g} to "
-            f"{known.highest:.4g}: are they on another scale (a percentage, a logit, a "
-            "log-probability), or of another model?"
+            f"{known.highest:.4g}: are they on another scale, or of another model?"
         )
 
 
@@ -182,6 +176,5 @@ def kept_doubt(part: Selection, kept: Booleans) -> str | None:
         return None
     return (
         f"{kept.mean():.1%} of {read:,} {known.unit} are kept here, and {known.share:.1%} in the "
-        "calibration, which is more than chance explains: are these scores of the same model, and "
-        "are the items of the same kind? The promise is for such items only"
+        "calibration, more than chance explains: are model and items of the same kind?"
     )

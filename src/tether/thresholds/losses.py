@@ -119,9 +119,8 @@ class FalseAmongShown:
         if thresholds is None:
             needed = round(self.most_claims * (1 - self.share) / self.share, 9)
             raise ValueError(
-                "thresholds are needed for FalseAmongShown, such as numpy.linspace(0.4, 0.9, 51), "
-                "chosen before the labels are seen: at the largest of them at least most_claims · "
-                f"(1 − share) / share = {needed:g} claims must be shown"
+                "thresholds are needed for FalseAmongShown, chosen before the labels are seen, the "
+                f"largest of which shows most_claims · (1 − share) / share = {needed:g} claims"
             )
 
 

@@ -86,11 +86,6 @@ def gcrc(
     Selection
         The threshold and what is promised for it. Where no threshold passes, `exists` is False.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is invalid, or does not go with the others.
-
     Examples
     --------
     >>> import numpy as np, tether

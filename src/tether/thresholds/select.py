@@ -235,7 +235,6 @@ def _describe(
         threshold = -np.inf  # safer than the lowest score seen, for scores to come
     at_alpha = rule.kind == "alpha"
     risks = sweep.risks(conservative=at_alpha, envelope=rule.envelope)
-    curve = _curve(sweep, risks, place)
     found = Selection(
         method=rule.method,
         rule=rule.kind,
@@ -251,9 +250,7 @@ def _describe(
         safe_loss=math.nan if safest is None else safest.mean,
         safe_error=math.nan if safest is None else safest.standard_error,
         kept=None if sweep.scored is None else _kept(sweep.scored, threshold),
-        curve_thresholds=curve[0],
-        curve_risks=curve[1],
-        curve_kept=curve[2],
+        **_curve(sweep, risks, place),
         **{name: getattr(sweep, name) for name in SHARED},
         **stop.recorded,
     )
@@ -303,7 +300,7 @@ def _warnings(sweep: Sweep, found: Selection, estimated: bool) -> list[str]:
     return listed
 
 
-def _curve(sweep: Sweep, risks: Floats, place: int) -> tuple[Floats, Floats, Floats]:
+def _curve(sweep: Sweep, risks: Floats, place: int) -> dict[str, Any]:
     """The curve in increasing order of thresholds, thinned evenly, with the chosen candidate."""
     count = len(sweep.thresholds)
     picked = np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).astype(np.int64)
@@ -313,9 +310,8 @@ def _curve(sweep: Sweep, risks: Floats, place: int) -> tuple[Floats, Floats, Flo
         scores = np.sort(sweep.scored.scores)
         kept = 1 - np.searchsorted(scores, sweep.thresholds[picked]) / len(scores)
     order = slice(None, None, -1) if sweep.safer == "larger" else slice(None)
-    columns = sweep.thresholds[picked], risks[picked], kept
-    thresholds, curve, kept = (validate.frozen(column[order]) for column in columns)
-    return thresholds, curve, kept
+    columns = {"thresholds": sweep.thresholds[picked], "risks": risks[picked], "kept": kept}
+    return {f"curve_{name}": validate.frozen(each[order]) for name, each in columns.items()}
 
 
 # ---- whether scores and labels make sense ------------------------------------------------------
@@ -339,21 +335,18 @@ def look_at(losses: Any, grouped: bool) -> list[str]:
             area, error = _area(each)
             if area <= INVERTED_AREA and area + INVERTED_STANDARD_ERRORS * error < 0.5:
                 doubts.append(
-                    f"{INVERTED} What is labelled 1 scores lower than what is labelled 0 (area "
-                    f"under the curve {area:.3f} ± {error:.2g}, where 0.5 is no information). "
-                    "Labels: 1 is supported, or positive; scores: higher is more confident"
+                    f"{INVERTED} What is labelled 1, supported or positive, scores lower than what "
+                    f"is labelled 0 (area under the curve {area:.3f} ± {error:.2g})"
                 )
         if each.items is not None and MIN_COMPARED <= len(labels) == each.n_items:
             doubts.append(
-                f"each of the {each.n_items:,} items has exactly one claim: do the items name "
-                "claims instead of the answers they belong to? Then the promise takes the claims "
-                "of an answer for independent. If every answer has one claim, nothing is wrong"
+                f"each of the {each.n_items:,} items has exactly one claim: if items name claims "
+                "and not their answers, the promise takes the claims of an answer for independent"
             )
         if each._groups is not None and not grouped:
             doubts.append(
-                "these claims have groups, but one threshold was chosen for all of them: the "
-                "promise is on average over the groups, not within each. Pass groups=claims.groups "
-                "for one threshold per group; otherwise build the claims without groups"
+                "these claims have groups, but the promise of one threshold is on average over "
+                "them: pass groups=claims.groups, or build the claims without groups"
             )
     return list(dict.fromkeys(doubts))
 

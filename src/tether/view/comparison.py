@@ -40,10 +40,7 @@ class Comparison(Described):
     def to_frame(self) -> Columns:
         """Return one row per result: its name, settings, risk, promise and what it keeps or gains.
 
-        Returns
-        -------
-        Columns
-            With several losses, those of the binding one; NaN where a result does not have it.
+        With several losses, those of the binding one; NaN where a result does not have it.
         """
         rows = [_facts(result)[1] for result in self.results]
         table = Columns(name=np.array(self.names, dtype=np.str_))
@@ -73,18 +70,6 @@ def compare(results: Iterable[Result] | Mapping[str, Result]) -> Comparison:
     results : iterable or mapping of str to Calibration or Selection
         The results, all of the same kind. Those of an iterable are named by the settings in which
         they differ; a mapping has its own names.
-
-    Returns
-    -------
-    Comparison
-        One table, which printing shows.
-
-    Raises
-    ------
-    TypeError
-        If anything other than a calibration or a selection is passed, or both kinds at once.
-    ValueError
-        If there are no results.
 
     Examples
     --------

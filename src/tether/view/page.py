@@ -18,17 +18,12 @@ if TYPE_CHECKING:
 
 
 def page_html(document: dict[str, Any] | None = None) -> str:
-    """Return the page: live, or with a document inside, a report that loads nothing.
+    """Return the page as HTML: live, or with a document inside, a report that loads nothing.
 
     Parameters
     ----------
     document : dict, optional
         What `document` returned; without it the page asks its service, as `tether.view` says.
-
-    Returns
-    -------
-    str
-        HTML with its script and style inside.
     """
     html, css, js = _parts()
     may_ask = "self" if document is None else "none"
