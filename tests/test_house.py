@@ -21,27 +21,27 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tether"
 
 BUDGETS = {
-    "src/tether/sampling": 806,
+    "src/tether/sampling": 784,
+    "src/tether/thresholds": 2_500,
     "src/tether/scan": 600,
-    "src/tether/aiming": 1_294,
-    "src/tether/monitor": 594,
-    "src/tether/saving": 1_075,
+    "src/tether/aiming": 1_237,
+    "src/tether/monitor": 567,
+    "src/tether/runs": 6_369,
+    "src/tether/saving": 990,
+    "src/tether/view": 1_255,
+    "src/tether/llm": 2_839,
     "src/tether/learn": 443,
-    "src/tether/bo": 248,
-    "src/tether/view": 1_345,
-    # Rebuilt, and still above what they should have (decision record 0019): only less from here.
-    "src/tether/_core": 1_989,
-    "src/tether/runs": 7_132,
-    "src/tether/control": 6_225,
-    "src/tether/policies": 4_126,
-    "src/tether/thresholds": 2_630,
-    "src/tether/llm": 2_973,
-    "src/tether/service": 3_812,
-    "src/tether/cli": 1_717,
-    "src/tether": 37_176,
-    "tests": 17_999,
+    "src/tether/bo": 222,
+    "src/tether/cli": 1_649,
+    # Above what was planned (decision record 0022): only less from here.
+    "src/tether/_core": 1_817,
+    "src/tether/policies": 3_684,
+    "src/tether/control": 5_471,
+    "src/tether/service": 3_400,
+    "src/tether": 34_000,
+    "tests": 18_000,
     "benchmarks": 3_000,
-    "experiments": 4_191,
+    "experiments": 4_500,
     "examples": 1_500,
 }
 """The most lines of Python in each folder, docstrings included."""
@@ -111,7 +111,7 @@ HEAVY = {
 LIGHT = ("_core", "control", "thresholds", "sampling", "policies", "aiming", "monitor")
 """Rooms that load none of them when they are imported."""
 
-FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 38, 8_857
+FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 38, 8_143
 """What the first block of the README may load."""
 
 

@@ -97,7 +97,6 @@ __all__ = [
 _ROOMS = (
     *("aiming", "bo", "control", "learn", "llm", "monitor", "policies", "runs"),
     *("sampling", "saving", "scan", "service", "thresholds", "view"),
-    "view",
 )
 """Rooms are found as `tether.llm` too, without an import of their own."""
 _MODULE_BY_NAME = {

@@ -66,12 +66,17 @@ def test_a_log_refuses(changed, named):
             Log.of_rows(make().rows, contextual=False, **changed)
 
 
-def test_a_frame_and_back():
+def test_a_frame_has_one_column_for_each_action_of_a_table():
     mixed = {"log_mix": TAKEN, "log_mix_all": TABLE}
     losses = {"harm": LOSS, "delay": LOSS + 1}
     log = make(**TABLES, loss=losses, context=np.arange(N), reward=SAFE, **mixed)
     named = {"loss": ["harm", "delay"], "context": "context", "reward": "reward"}
-    again = Log.from_frame(log.to_frame(), **named)
+    tables = {name: getattr(log, name) for name in ("log_safe_all", "log_optimized_all")}
+    frame = {f"{name}_{k}": each for name, t in tables.items() for k, each in enumerate(t.T)}
+    frame |= {f"log_mix_all_{k}": each for k, each in enumerate(TABLE.T)}
+    frame |= {**losses, "reward": SAFE, "context": np.arange(N), "log_mix": log.log_mix}
+    frame |= {"log_safe": log.log_safe, "log_optimized": log.log_optimized}
+    again = Log.from_frame(frame, **named)
     for name, column in log.rows.columns.items():
         np.testing.assert_array_equal(again.rows.columns[name], column)
     np.testing.assert_array_equal(again.context, log.context)

@@ -22,7 +22,7 @@ from tether._core.arrays import (
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
-from tether._core.words import Columns, Described, Description
+from tether._core.words import Described, Description
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
@@ -316,25 +316,6 @@ class Log(Columned, Described):
         contexts = "contexts" if self.contextual else "no contexts"
         kind = "tables of all actions" if self.has_tables else contexts
         return f"Log({len(self)} rows, losses {list(self.loss_names)}, {kind})"
-
-    def to_frame(self) -> Columns:
-        """Return the rows of the log as columns, which `Log.from_frame` accepts.
-
-        A loss called like another column is `loss[name]`; tables are one column per action.
-        """
-        taken = {*LOG_COLUMNS, "context"}
-        columns = Columns(
-            {f"loss[{name}]" if name in taken else name: each for name, each in self.loss.items()}
-        )
-        for name in LOG_COLUMNS:
-            values = getattr(self, name)
-            if values is not None and values.ndim == 1:
-                columns[name] = values
-            elif values is not None:
-                columns |= {f"{name}_{i}": action for i, action in enumerate(values.T)}
-        if self.context is not None:
-            columns["context"] = self.context
-        return columns
 
     def _describe(self) -> Description:
         by = "a mixture of policies" if self.has_mixture else "the safe policy"

@@ -204,18 +204,7 @@ class RiskMonitor(LossMonitor):
     _observation = "loss"
 
     def update(self, losses: ArrayLike) -> RiskStatus:
-        """Add losses in order; the result does not depend on how they are batched.
-
-        Parameters
-        ----------
-        losses : array-like of float
-            Losses in [0, bound].
-
-        Returns
-        -------
-        RiskStatus
-            The status after these losses.
-        """
+        """Add losses in order; the result does not depend on how they are batched."""
         return self._add(self._scaled(losses), self._log_factors)
 
 
@@ -254,11 +243,6 @@ class KeyMonitor(LossMonitor):
             losses counts once, with their mean.
         losses : array-like of float
             Losses in [0, bound]; a window without any changes nothing.
-
-        Returns
-        -------
-        RiskStatus
-            The status after this window.
         """
         texts = [key.decode() if isinstance(key, bytes) else str(key) for key in keys]
         if not texts and not np.size(losses):

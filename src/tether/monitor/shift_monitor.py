@@ -120,18 +120,7 @@ class ShiftMonitor(records.Saved):
         return len(self._ranks) - self.e_process.seen
 
     def update(self, scores: ArrayLike) -> ShiftStatus:
-        """Add scores in order; the result does not depend on how they are batched.
-
-        Parameters
-        ----------
-        scores : array-like of float
-            Finite scores of new contexts.
-
-        Returns
-        -------
-        ShiftStatus
-            The status after these scores.
-        """
+        """Add scores in order; the result does not depend on how they are batched."""
         array = validate.floats("scores", scores, meaning="score", finite=True)
         self.e_process = self.e_process.update(self._p_values(array), log_factors)
         return self.status
