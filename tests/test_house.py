@@ -26,7 +26,7 @@ BUDGETS = {
     "src/tether/scan": 600,
     "src/tether/aiming": 1_237,
     "src/tether/monitor": 567,
-    "src/tether/runs": 6_369,
+    "src/tether/runs": 6_373,
     "src/tether/saving": 990,
     "src/tether/view": 1_255,
     "src/tether/llm": 2_839,

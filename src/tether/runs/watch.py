@@ -240,10 +240,14 @@ class Stop:
         """Of a release without the rows of an outage, or taken while an alarm stood."""
         return rows[state.rows["calibration"][rows]] if state.given.kind == RELEASE else rows
 
+    def _rows_of(self, state: State, number: int) -> Integers:
+        """The rows of a step that are bet on."""
+        rows = state.kept(state.of_unit(number))
+        return self._bet_on(state, rows[rows >= self.from_row])
+
     def _of_step(self, state: State, bet: Bet, number: int, *, finish: bool = False) -> Floats:
         """The sums of log factors of all rows of a step."""
-        rows = state.kept(state.of_unit(number))
-        rows = self._bet_on(state, rows[rows >= self.from_row])
+        rows = self._rows_of(state, number)
         return self._factors(state, bet, rows, self._losses(state, bet, rows), finish=finish)
 
     def _filled(self, bet: Bet, rows: Integers, losses: Floats, waiting: Booleans) -> Floats:
