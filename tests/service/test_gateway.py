@@ -256,7 +256,7 @@ def test_reports_are_stored_before_a_step_can_close(tmp_path, upstreams):
     with Run.open(tmp_path / "release.db") as run:
         history = run.history()
         assert run.verify() == []
-    assert len(history.units) >= 6
+    assert len(history.units) >= 4  # a step is longer by what is under way when it is over
     assert history.share > 0.9  # a step with eight "failures" of twenty would have lost its share
     assert [each.pending for each in history.units] == [0] * len(history.units)
     assert losses(tmp_path)["new"][1] == 0
