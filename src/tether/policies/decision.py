@@ -68,7 +68,7 @@ class Decision(Described):
         if self.old is None:
             way = f"let new choose in a share of the cases: {self.share}"
             raise TypeError(
-                "old is not known: the table has its propensities, in contexts that do not repeat. "
+                "old is not known: the propensities of the table do not show all of it. "
                 f"Pass decide(…, old=…), or {way if self.share else 'go on without new'}"
             )
         return Tethered(self.old, self.new, self.calibration if self.calibration.useful else 0.0)
