@@ -1,8 +1,12 @@
-"""Run the experiment: `python -m experiments.ehrlich`, with `--quick` for a small one on a CPU."""
+"""Run the experiment: `python -m experiments.ehrlich`, with `--quick` for a small one on a CPU.
+
+A full run keeps what `results/rounds.csv` has, and runs what is missing: one that was cut short
+goes on, and `--set` adds seeds or arms. To begin anew, choose another folder with `--out`.
+"""
 
 from __future__ import annotations
 
-import json
+import csv
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -27,10 +31,16 @@ ARMS = {
 LABELS = ("dpo_from", "arm", "alpha", "seed")
 
 
-def begin(settings: Mapping[str, Any], seed: int) -> Start:
-    """The safe policy of a seed, with its model where other processes can read it."""
+def share_the_machine(settings: Mapping[str, Any]) -> None:
+    """One thread for each process, and TF32 on a GPU, in drawing and scoring alike."""
     if settings["workers"] > 1:
         torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high")
+
+
+def begin(settings: Mapping[str, Any], seed: int) -> Start:
+    """The safe policy of a seed, with its model where other processes can read it."""
+    share_the_machine(settings)
     start = prepare(settings, seed)
     start.model.cpu()
     return start
@@ -38,8 +48,7 @@ def begin(settings: Mapping[str, Any], seed: int) -> Start:
 
 def one_run(settings: Mapping[str, Any], job: tuple[Start, Mapping[str, Any]]) -> list[dict]:
     """The rounds of one arm at one alpha."""
-    if settings["workers"] > 1:
-        torch.set_num_threads(1)
+    share_the_machine(settings)
     start, labels = job
     start.model.to(find_device(settings["device"]))
     run = ARMS[labels["arm"]](start, settings, labels)
@@ -50,33 +59,50 @@ def one_run(settings: Mapping[str, Any], job: tuple[Start, Mapping[str, Any]]) -
     return run.table
 
 
+def known(task: harness.Task, name: str) -> list[dict[str, Any]]:
+    """The rows of a table as the last run left it; a quick run begins anew."""
+    path = task.out / f"{name}.csv"
+    if task.quick or not path.exists():
+        return []
+    types = {"dpo_from": str, "arm": str, "seed": int, "round": int}
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            {key: types.get(key, float)(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The whole experiment; one that was cut short goes on with the arms that are missing."""
+    """Every arm, alpha and seed that is missing, then the tables and the figure of all of them."""
     task = harness.begin(__file__, arguments)
-    settings, seeds = dict(task.settings), task.settings["seeds"]
-    starts = list(harness.each(settings["workers"], partial(begin, settings), seeds))
-    unfinished = task.out / "unfinished.json"
-    rows = json.loads(unfinished.read_text(encoding="utf-8")) if unfinished.exists() else []
-    known = [{key: row[key] for key in LABELS} for row in rows]
-    jobs = [
-        (start, labels)
+    settings, rows = dict(task.settings), known(task, "rounds")
+    done = [{key: row[key] for key in LABELS} for row in rows if row["round"] == 0]
+    wanted = [
+        labels
         for base, arms in settings["arms"].items()
+        for seed in settings["seeds"]
         for arm, alphas in arms.items()
         for alpha in alphas
-        for start, seed in zip(starts, seeds, strict=True)
-        if (labels := dict(zip(LABELS, (base, arm, alpha, seed), strict=True))) not in known
+        if (labels := dict(zip(LABELS, (base, arm, alpha, seed), strict=True))) not in done
     ]
-    for made in harness.each(settings["workers"], partial(one_run, settings), jobs):
-        rows += made
-        unfinished.write_text(json.dumps(rows), encoding="utf-8")
-    columns = dict.fromkeys(key for row in rows for key in row)
-    rows = [{key: row.get(key, float("nan")) for key in columns} for row in rows]
-    task.table("safe", [start.report for start in starts])
-    task.table("rounds", rows)
-    table = report.overview(rows)
-    task.table("overview", [{key: row.get(key, float("nan")) for key in table[0]} for row in table])
+    seeds = sorted({labels["seed"] for labels in wanted})
+    made = harness.each(settings["workers"], partial(begin, settings), seeds)
+    starts = dict(zip(seeds, made, strict=True))
+    safe = [row for row in known(task, "safe") if row["seed"] not in starts]
+    safe += [start.report for start in starts.values()]
+    task.table("safe", sorted(safe, key=lambda row: row["seed"]))
+    jobs = [(starts[labels["seed"]], labels) for labels in wanted]
+    for table in harness.each(settings["workers"], partial(one_run, settings), jobs):
+        rows += table
+        columns = dict.fromkeys(key for row in rows for key in row)
+        rows = [{key: row.get(key, float("nan")) for key in columns} for row in rows]
+        task.table("rounds", rows)
+    overview = report.overview(rows)
+    columns = list(overview[0])
+    task.table(
+        "overview", [{key: row.get(key, float("nan")) for key in columns} for row in overview]
+    )
     report.draw(task, rows)
-    unfinished.unlink(missing_ok=True)
     task.close()
 
 
