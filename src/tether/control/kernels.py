@@ -9,7 +9,7 @@ follow from bins by one recurrence, and ψ(β) cancels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the oth
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
 
-Amounts = Callable[[Block, Floats], Sequence[Floats]]
+Amounts = Callable[[Block, Floats], list[Floats]]
 """From a block and its log bases to what each row adds (amounts × rows)."""
 
 
@@ -235,16 +235,8 @@ class ClipKernel(Kernel):
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-
-        def amounts(block: Block, base: Floats) -> Sequence[Floats]:
-            found = [amount for each in problem.constraints for amount in each.amounts(block)]
-            if not problem.has_mixture:
-                return found
-            weight = np.exp(base)
-            return [amount * weight for amount in found]
-
-        binned = self._binned(problem.rows, amounts, problem.constraints)
-        sums = binned.log_sums(t).T.reshape(-1, 2, len(t))
+        binned, count = self._bins_of_rows(problem), 2 * len(problem.constraints)
+        sums = binned.log_sums(t).T[:count].reshape(-1, 2, len(t))
         return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
@@ -252,27 +244,42 @@ class ClipKernel(Kernel):
         return np.zeros(t.shape)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Log of ψ(β)/β, by the same bins."""
-        counts = problem.drawn
-
-        def amounts(block: Block, base: Floats) -> Sequence[Floats]:
-            if counts is None:
-                return [np.exp(base)]
-            drew = block.get("log_drawn", block["log_optimized"]) - block["log_safe"]
-            with np.errstate(over="ignore", invalid="ignore"):
-                return [1 / (counts[0] + counts[1] * np.exp(drew))]
-
+        """Log of ψ(β)/β, by bins of the draws; without draws those of the rows have its sums."""
         source, count = self.source(problem)
-        binned = self._binned(source, amounts, "psi")
+        if problem.drawn is None:
+            binned = self._bins_of_rows(problem)
+        else:
+            binned = self._binned(source, partial(_of_draws, problem.drawn), "psi")
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)
-        return np.asarray(binned.log_sums(t)[:, 0] - np.log(count))
+        return np.asarray(binned.log_sums(t)[:, -1] - np.log(count))
+
+    def _bins_of_rows(self, problem: Problem) -> Binned:
+        """The sums of both amounts of every loss, and without draws, last, those of the base."""
+
+        def amounts(block: Block, base: Floats) -> list[Floats]:
+            found = [amount for each in problem.constraints for amount in each.amounts(block)]
+            if problem.drawn is None:
+                found.append(np.ones(len(base)))
+            if not problem.has_mixture:
+                return found
+            weight = np.exp(base)
+            return [amount * weight for amount in found]
+
+        return self._binned(problem.rows, amounts, problem.constraints)
 
     def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
         """The sums of amounts in every bin of log ρ, kept for all betas."""
         if key not in self._kept or self._kept[key][0] is not rows:
             self._kept[key] = rows, Binned.of(rows, amounts)
         return self._kept[key][1]
+
+
+def _of_draws(drawn: Floats, block: Block, base: Floats) -> list[Floats]:
+    """What draws add to ψ: the safe density over that of all draws, without any blend."""
+    ratio = block.get("log_drawn", block["log_optimized"]) - block["log_safe"]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [1 / (drawn[0] + drawn[1] * np.exp(ratio))]
 
 
 class MixKernel(Kernel):
