@@ -353,7 +353,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     def one_pass(block: Block) -> dict[str, Any]:
         (ratio, base), made = scores(block), kernel.weigh(block, t, problem)
         log_w, most = made.told[0], float(made.told[0].max())
-        shift = most + 1 if most > -np.inf else 0.0  # many logs are 0, where exp may be slower
+        shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
         safe = np.ones(len(base))
         if problem.has_mixture:
@@ -369,8 +369,8 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
         found |= {"sums": log_of(sums) + shift, "safe": np.array(squares)}
         found |= {"harms": log_of(harms) + shift, "ratio": log_sum(base + ratio)}
-        tethered = w * np.exp(min(shift - unit, LARGEST_LOG))
-        found["changed"] = np.clip(safe - tethered, 0.0, np.inf).sum()
+        with np.errstate(over="ignore"):
+            found["changed"] = np.clip(safe - np.exp(log_w - unit), 0.0, np.inf).sum()
         if problem.carried:
             found["top"] = made.top[0]
         found["draws"] = log_sum(made.log_draws[0]) + np.log(len(base) / made.log_draws.shape[1])
@@ -393,7 +393,6 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         harms[each.name] = float(np.exp(min(harm, LARGEST_LOG)))
     size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
     coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
-    changed = found["changed"] / rows
     return Measured(
         rows,
         risks,
@@ -404,7 +403,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         test_weight=problem.test_weight,
         mean_ratio=float(np.exp(min(found["ratio"], LARGEST_LOG)) / rows),
         acceptance=_acceptance(problem, found, unit, float(t[0])),
-        changed=float(min(changed, 1.0)) if changed > ROUNDING else 0.0,
+        changed=float(min(found["changed"] / rows, 1.0)),
         coverage=coverage,
         coverage_limit=limit,
         safe_means=safe_means,
