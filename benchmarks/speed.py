@@ -1,10 +1,11 @@
 """What calibration costs, as ratios within one run, with limits.
 
-The unit is one pass of `exp` and a sum over the columns that the calibration reads. The limits are
-for machines on which an exponential takes about 4 ns; with AVX-512 it takes 0.7.
+The unit is one pass of `exp` and a sum over the columns that the calibration reads. AVX-512 makes
+exponentials four times as fast and little else. So the limits are for numpy without it, as the
+environment variable asks for on any machine; and for 10⁷ rows, since checks of a sample cost as
+much with fewer.
 
-    python -m benchmarks.speed               # 10⁶ rows
-    python -m benchmarks.speed --rows 1e7
+    NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR" python -m benchmarks.speed
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 
 import tether
 
-LIMITS = {"clip": 4.0, "clip, a mixture": 6.0, "mix": 6.0, "tables of 8": 12.0, "draws of 4": 60.0}
-"""Processor time over one pass of exp and sum."""
+LIMITS = {"clip": 4.0, "clip, a mixture": 6.0, "mix": 6.0, "tables of 8": 42.0, "draws of 4": 175.0}
+"""Processor time over one pass of exp and sum; but for clip about 1.3 times what was measured."""
 PROMISE_LIMIT = 3.0
 """Processor time of `promise=` over that of `alpha=`."""
 
@@ -72,7 +73,7 @@ def problems(rows: int) -> dict[str, tuple[str, tether.Log, tether.Proposals | N
     few = max(rows // 10, 1000)
     logits = rng.normal(size=(2, few, 8))
     tables = logits - np.log(np.exp(logits).sum(axis=2, keepdims=True))
-    chosen = rng.integers(8, size=few)
+    chosen = (np.exp(tables[0, :, :-1]).cumsum(axis=1) < rng.random((few, 1))).sum(axis=1)
     own = [each[np.arange(few), chosen] for each in tables]
     listed = {"log_safe_all": tables[0], "log_optimized_all": tables[1]}
     log = tether.Log(loss[:few], *own, **listed)
@@ -91,7 +92,7 @@ def problems(rows: int) -> dict[str, tuple[str, tether.Log, tether.Proposals | N
 def main() -> None:
     """Print every ratio; exit with 1 if one is above its limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e6)
+    parser.add_argument("--rows", type=float, default=1e7)
     rows = int(parser.parse_args().rows)
     above = 0
     for name, (family, log, proposals, columns) in problems(rows).items():

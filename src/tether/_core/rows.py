@@ -21,7 +21,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 Block = dict[str, NDArray[Any]]
 
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 """How many rows a block has at most: a few columns of this length fit into a core's cache."""
 BLOCKS_PER_THREAD = 4
 """How many blocks make another thread worth starting."""
@@ -118,9 +118,13 @@ def hash_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
     """A number for each row that all its values determine; columns of numbers or of tables."""
     total: Any = np.uint64(0)
     for column in columns:
-        values = column.astype(np.float64) + 0.0  # −0 and 0 are the same
+        values = np.add(column, 0.0, dtype=np.float64)  # −0 and 0 are the same
         for bits in np.atleast_2d(values.view(np.uint64).T):
-            total = (total ^ bits ^ (bits >> np.uint64(29))) * ODD
+            mixed = bits >> np.uint64(29)
+            mixed ^= bits
+            mixed ^= total
+            mixed *= ODD
+            total = mixed
     return np.asarray(total ^ (total >> np.uint64(32)))
 
 

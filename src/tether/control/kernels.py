@@ -18,7 +18,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.engine import COARSE, LAST, PARTS, Problem, log_of, scores
+from tether.control.engine import COARSE, LAST, PARTS, Problem, log_add, log_of, scores
 from tether.control.families import Family, exact_averages, limit_density
 
 FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
@@ -26,7 +26,7 @@ WIDE = 300.0  # where log ratios are larger, ψ is summed one beta after the oth
 MARGIN = 100.0
 """How far past all ratios a beta still differs from the last one that they tell apart."""
 
-Amounts = Callable[[Block, Floats], Floats]
+Amounts = Callable[[Block, Floats], list[Floats]]
 """From a block and its log bases to what each row adds (amounts × rows)."""
 
 
@@ -65,7 +65,7 @@ class Kernel:
     smoothness: float | None = None  # K of the family, where weights are not known
     clips = False  # whether that factor is ψ/β, as of clip without contexts
     from_draws = False  # whether weights are averages over draws
-    size = 1024  # rows of a block
+    size = 2048  # rows of a block
 
     def at(self, log_betas: Any) -> Floats:
         """Log betas as points of the grid, whose ends stand for −inf and +inf."""
@@ -76,12 +76,12 @@ class Kernel:
         raise NotImplementedError
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
-        """Logs of the sums of weights and losses (constraints × betas × 2), and of the largest."""
+        """Logs of the sums of weights and losses (constraints × 2 × betas), and of the largest."""
 
         def kernel(block: Block) -> dict[str, Any]:
             made = self.weigh(block, t, problem)
-            found, place = _log_dots(made.told, block, problem), made.place
-            return {"sums": found["sums"][:, place], "most": found["most"][place], "top": made.top}
+            found = _log_dots(made.told, block, problem)
+            return {name: each[..., made.place] for name, each in found.items()} | {"top": made.top}
 
         how = {"sums": "logsum", "most": "max", "top": "max"}
         return problem.rows.reduce(kernel, how, self.size)
@@ -138,9 +138,9 @@ class Kernel:
 def _log_dots(logs: Floats, block: Block, problem: Problem) -> dict[str, Any]:
     """Logs of Σ amount·e^logs over rows, for every constraint, and the largest logs."""
     most = logs.max(axis=1)
-    unit = np.where(most > -np.inf, most, 0.0)[:, None]
-    plain = np.exp(logs - unit)
-    dots = np.array([plain @ each.amounts(block).T for each in problem.constraints])
+    unit = np.where(most > -np.inf, most, 0.0)
+    plain = np.exp(logs - unit[:, None])
+    dots = [[plain @ amount for amount in each.amounts(block)] for each in problem.constraints]
     return {"sums": log_of(dots) + unit, "most": most}
 
 
@@ -169,25 +169,20 @@ class Binned:
         def bins_of(block: Block) -> tuple[Floats, int, float, float]:
             ratio, base = scores(block)
             given, high = amounts(block, base), float(ratio.max())
-            scaled = ratio * FINEST
-            lowest = scaled.min()
-            if lowest < -LAST * FINEST:  # −inf, where the row counts nothing, or below the grid
+            if ratio.min() < -LAST:  # −inf, where the row counts nothing, or below the grid
                 possible = ratio > -np.inf
-                scaled = np.maximum(scaled[possible], -LAST * FINEST)
-                given = given[:, possible]
-                lowest = scaled.min(initial=LAST * FINEST)
-            first = math.floor(lowest)
-            scaled -= first
-            place = scaled.astype(np.int64)
-            scaled -= place
-            scaled -= 1.0
-            scaled /= FINEST
-            near = np.exp(scaled, out=scaled)
+                ratio = np.maximum(ratio[possible], -LAST)
+                given = [each[possible] for each in given]
+            lower = np.floor(ratio * FINEST)
+            first = lower.min(initial=LAST * FINEST)
+            place = (lower - first).astype(np.int64)
+            lower *= 1 / FINEST
+            near = np.exp(ratio - lower)
             sums = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
             for each, whole, below in zip(given, *sums, strict=True):
                 np.add.at(whole, place, each)
                 np.add.at(below, place, near * each)
-            return sums.reshape(-1, sums.shape[2]), first, high, float(base.max())
+            return sums.reshape(-1, sums.shape[2]), int(first), high, float(base.max())
 
         every = int(LAST) * FINEST
         sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, -np.inf
@@ -199,7 +194,7 @@ class Binned:
             least, last = min(least, first), max(last, stop)
             high, base = max(high, own_high), max(base, own_base)
         whole, near = np.split(sums[:, every + least : every + last].T, 2, axis=1)
-        return cls(least, whole, near, high, base)
+        return cls(least, whole, near * math.exp(-1 / FINEST), high, base)
 
     @cached_property
     def _sums(self) -> Floats:
@@ -235,18 +230,13 @@ class ClipKernel(Kernel):
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """min(0, log ρ − log β) plus the base."""
         ratio, base = scores(block)
-        log_w = base + np.minimum(ratio - t[:, None], 0.0)
+        log_w = base + np.clip(ratio - t[:, None], -np.inf, 0.0)  # faster than np.minimum
         return Weighed(log_w, log_w)
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-
-        def amounts(block: Block, base: Floats) -> Floats:
-            found = np.concatenate([each.amounts(block) for each in problem.constraints])
-            return found * np.exp(base) if problem.has_mixture else found
-
-        binned = self._binned(problem.rows, amounts, problem.constraints)
-        sums = np.moveaxis(binned.log_sums(t).reshape(len(t), -1, 2), 0, 1)
+        binned, count = self._bins_of_rows(problem), 2 * len(problem.constraints)
+        sums = binned.log_sums(t).T[:count].reshape(-1, 2, len(t))
         return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
@@ -254,27 +244,42 @@ class ClipKernel(Kernel):
         return np.zeros(t.shape)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Log of ψ(β)/β, by the same bins."""
-        counts = problem.drawn
-
-        def amounts(block: Block, base: Floats) -> Floats:
-            if counts is None:
-                return np.exp(base)[None]
-            drew = block.get("log_drawn", block["log_optimized"]) - block["log_safe"]
-            with np.errstate(over="ignore", invalid="ignore"):
-                return np.asarray(1 / (counts[0] + counts[1] * np.exp(drew)))[None]
-
+        """Log of ψ(β)/β, by bins of the draws; without draws those of the rows have its sums."""
         source, count = self.source(problem)
-        binned = self._binned(source, amounts, "psi")
+        if problem.drawn is None:
+            binned = self._bins_of_rows(problem)
+        else:
+            binned = self._binned(source, partial(_of_draws, problem.drawn), "psi")
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)
-        return np.asarray(binned.log_sums(t)[:, 0] - np.log(count))
+        return np.asarray(binned.log_sums(t)[:, -1] - np.log(count))
+
+    def _bins_of_rows(self, problem: Problem) -> Binned:
+        """The sums of both amounts of every loss, and without draws, last, those of the base."""
+
+        def amounts(block: Block, base: Floats) -> list[Floats]:
+            found = [amount for each in problem.constraints for amount in each.amounts(block)]
+            if problem.drawn is None:
+                found.append(np.ones(len(base)))
+            if not problem.has_mixture:
+                return found
+            weight = np.exp(base)
+            return [amount * weight for amount in found]
+
+        return self._binned(problem.rows, amounts, problem.constraints)
 
     def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
         """The sums of amounts in every bin of log ρ, kept for all betas."""
         if key not in self._kept or self._kept[key][0] is not rows:
             self._kept[key] = rows, Binned.of(rows, amounts)
         return self._kept[key][1]
+
+
+def _of_draws(drawn: Floats, block: Block, base: Floats) -> list[Floats]:
+    """What draws add to ψ: the safe density over that of all draws, without any blend."""
+    ratio = block.get("log_drawn", block["log_optimized"]) - block["log_safe"]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [1 / (drawn[0] + drawn[1] * np.exp(ratio))]
 
 
 class MixKernel(Kernel):
@@ -296,9 +301,9 @@ class MixKernel(Kernel):
             return _log_dots(np.array([base, base + ratio]), block, problem)
 
         found = problem.rows.reduce(kernel, {"sums": "logsum", "most": "max"}, BLOCK)
-        level, slope = np.moveaxis(found["sums"][:, :, None], 1, 0)
+        level, slope = np.moveaxis(found["sums"][..., None], 2, 0)
         most = along(found["most"][0], found["most"][1], t)
-        return {"sums": along(level, slope, t[:, None]), "most": most}
+        return {"sums": along(level, slope, t), "most": most}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """The weight at the largest ratio that the log states."""
@@ -307,7 +312,7 @@ class MixKernel(Kernel):
 
 def along(level: Any, slope: Any, t: Any) -> Any:
     """Log of (level + β·slope)/(1 + β), from logs."""
-    return np.logaddexp(level, slope + t) - np.logaddexp(0.0, t)
+    return log_add(level, slope + t) - np.logaddexp(0.0, t)
 
 
 def front(draws: Rows) -> Rows:
@@ -389,7 +394,7 @@ def _clipped(at: Floats, log_psi: Floats, ratio: Any) -> Floats:
 
 def budgeted(at: Floats, tries: Floats, fallback: Floats, ratio: Any) -> Floats:
     """Logs of S·min(ρ, β)/min(β, 1) + D, budgeted clip over safe density."""
-    return np.asarray(np.logaddexp(np.minimum(ratio, at) - np.minimum(at, 0.0) + tries, fallback))
+    return np.asarray(log_add(np.minimum(ratio, at) - np.minimum(at, 0.0) + tries, fallback))
 
 
 def heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Floats) -> Floats:
