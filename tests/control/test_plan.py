@@ -36,14 +36,9 @@ def test_the_probability_of_passing_is_that_of_simulated_logs(asked):
     rng, sizes = np.random.default_rng(5), np.array([0.1, 0.3, 1.0])
     loss = (rng.random(20_000) < 0.15) * rng.choice(sizes, 20_000)
     log = Log(loss, np.zeros(20_000), np.zeros(20_000))
-    for made, share, slack in (
-        (plan(safe_risk=0.06, rows=150, **asked), simulated(150, 0.06, 120, asked), 0.02),
-        (
-            plan(log, safe_risk=0.07, rows=250, **asked),
-            simulated(250, 0.15, 120, asked, sizes),
-            0.03,
-        ),
-    ):
+    plans = plan(safe_risk=0.06, rows=150, **asked), plan(log, safe_risk=0.07, rows=250, **asked)
+    shares = simulated(150, 0.06, 120, asked), simulated(250, 0.15, 120, asked, sizes)
+    for made, share, slack in zip(plans, shares, (0.02, 0.03), strict=True):
         expected = made.expected[0].pass_probability
         error = math.sqrt(expected * (1 - expected) / 120)
         assert share == pytest.approx(expected, abs=4 * error + slack)

@@ -174,8 +174,7 @@ def pooled_log(
     def tables(policy: Any, name: str) -> Floats:
         own = positions(policy.actions, known, name)  # that of month one may have another order
         each = [policy_calls.table(name, policy, month.contexts)[:, own] for month in months]
-        shapes = [(count, len(known)) for count in rows]
-        return np.concatenate(list(map(np.broadcast_to, each, shapes)))
+        return np.concatenate([*map(np.broadcast_to, each, [(n, len(own)) for n in rows])])
 
     every = {"safe": tables(old, "old"), "optimized": tables(new, "new")}
     by_actor = [tables(policy, "served") for policy in acted]
