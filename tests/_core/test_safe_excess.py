@@ -71,8 +71,7 @@ def test_the_excess_is_the_integral_it_stands_for(mean, error, alpha):
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_from_the_mean_alone_the_standard_error_is_at_least_as_large(losses):
-    losses, rows = np.array(losses), len(losses)
-    known, mean = safe_mean(losses, 1.0), losses.mean()
-    summed = bounded_safe_mean(mean, 1.0, effective_rows=rows, test_share=1 / (rows + 1))
+    rows, known = len(losses), safe_mean(np.array(losses), 1.0)
+    summed = bounded_safe_mean(known.mean, 1.0, effective_rows=rows, test_share=1 / (rows + 1))
     assert summed.mean == pytest.approx(known.mean)
     assert summed.standard_error >= known.standard_error - 1e-9
