@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, within_limit
 
-CAUTIOUS_STANDARD_ERRORS = 1.5
+CAUTIOUS_STANDARD_ERRORS = 1.4
 """How many standard errors are added to the safe mean of a log on which something passes."""
 
 
@@ -39,7 +39,7 @@ class SafeMean:
         """Estimate what is added to alpha on the logs on which something passes.
 
         All of E[(m − α)₊] falls on these logs, on which the safe choice looks better than it is.
-        Both matter near alpha only: the error is that of a safe risk of alpha, the mean is 1.5 of
+        Both matter near alpha only: the error is that of a safe risk of alpha, the mean is 1.4 of
         these and one more loss higher. Of k losses of one `step` each the error is √(k + 1) steps.
         """
         step = (math.hypot(self.mean, 2 * self.standard_error) - self.mean) / 2
