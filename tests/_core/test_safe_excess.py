@@ -33,8 +33,7 @@ def test_over_bernoulli_logs_the_estimate_is_not_below_the_exact_excess(n_rows, 
     for share in (0.3, 0.7, 0.9, 1.0, 1.1):
         exact = _exact_excess(n_rows, share * alpha * bound, alpha * bound, bound)
         estimate = _expected_estimate(n_rows, share * alpha * bound, alpha * bound, bound)
-        assert estimate >= exact * (1 - 1e-9)
-        # And not so far above it that it says nothing.
+        assert estimate >= exact * (1 - 1e-9)  # and not so far above it that it says nothing
         assert estimate <= 1.5 * exact + 0.5 * bound / (n_rows + 1) + 0.1 * alpha * bound
 
 

@@ -58,13 +58,11 @@ def test_the_likely_number_of_rows_passes_with_the_probability_and_fewer_do_not(
 @given(st.floats(0.01, 0.5), st.floats(0.0, 0.9), st.sampled_from([0.5, 0.9, 0.99]))
 def test_a_stronger_statement_never_needs_fewer_rows(level, part, probability):
     given = {"safe_risk": part * level, "pass_probability": probability, "rows": 10}
-    by_alpha = plan(alpha=level, **given).rows_likely
-    by_promise = plan(promise=level, **given).rows_likely
-    certified = plan(alpha=level, confidence=0.95, **given).rows_likely
-    surer = plan(alpha=level, confidence=0.99, **given).rows_likely
-    lower = plan(promise=0.95 * level, **given).rows_likely
-    assert by_alpha <= by_promise <= certified <= surer
-    assert by_promise <= lower
+    certified = ({"alpha": level, "confidence": sure} for sure in (0.95, 0.99))
+    asked = {"alpha": level}, {"promise": level}, *certified
+    rows = [plan(**each, **given).rows_likely for each in asked]
+    assert rows == sorted(rows)
+    assert rows[1] <= plan(promise=0.95 * level, **given).rows_likely
 
 
 def test_a_new_policy_as_safe_as_the_old_one_has_a_plan_with_numbers():

@@ -72,7 +72,6 @@ def test_along_a_path_the_level_with_the_fewest_draws_decides(in_contexts):
     expected = (1 - alpha) / 11
     if in_contexts:
         weights = world.weights(found.log_beta) * (world.losses["harm"] - alpha)
-        harm = max(weights.max(), 0.0)
         t = 1 + math.sqrt((1 - alpha) * 51 / (10 * alpha))
-        expected = (1 - alpha) / 10 * t / (t - 1) + (t * alpha + harm) / 51
+        expected = (1 - alpha) / 10 * t / (t - 1) + (t * alpha + max(weights.max(), 0.0)) / 51
     assert found.losses["harm"].terms.unforeseen == pytest.approx(expected)
