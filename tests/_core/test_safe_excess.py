@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from tests.control.worlds import table_log
 from tether._core.promises import SafeMean, bounded_safe_mean, safe_mean
+from tether.control.calibrate import calibrate
 
 
 def _exact_excess(n_rows, risk, alpha, bound):
@@ -18,17 +20,10 @@ def _exact_excess(n_rows, risk, alpha, bound):
 
 def _expected_estimate(n_rows, risk, alpha, bound):
     """The mean of the estimate over all logs of such losses."""
-    estimates = []
-    for harmed in range(n_rows + 1):
-        losses = np.zeros(n_rows)
-        losses[:harmed] = bound
-        estimates.append(safe_mean(losses, bound).excess(alpha))
-    return float(binom.pmf(np.arange(n_rows + 1), n_rows, risk / bound) @ estimates)
-
-
-def _from_mean(losses):
-    rows = len(losses)
-    return bounded_safe_mean(losses.mean(), 1.0, effective_rows=rows, test_share=1 / (rows + 1))
+    harmed = np.arange(n_rows + 1)
+    logs = [np.repeat([bound, 0.0], [count, n_rows - count]) for count in harmed]
+    estimates = [safe_mean(losses, bound).excess(alpha) for losses in logs]
+    return float(binom.pmf(harmed, n_rows, risk / bound) @ estimates)
 
 
 @pytest.mark.parametrize("bound", [1.0, 5.0])
@@ -38,21 +33,32 @@ def test_over_bernoulli_logs_the_estimate_is_not_below_the_exact_excess(n_rows, 
     for share in (0.3, 0.7, 0.9, 1.0, 1.1):
         exact = _exact_excess(n_rows, share * alpha * bound, alpha * bound, bound)
         estimate = _expected_estimate(n_rows, share * alpha * bound, alpha * bound, bound)
-        assert estimate >= exact * (1 - 1e-9)
-        # And not so far above it that it says nothing.
+        assert estimate >= exact * (1 - 1e-9)  # and not so far above it that it says nothing
         assert estimate <= 1.5 * exact + 0.5 * bound / (n_rows + 1) + 0.1 * alpha * bound
 
 
 @pytest.mark.parametrize("n_rows", [30, 150])
 @pytest.mark.parametrize("shape", [0.05, 0.5, 5.0])
 def test_over_logs_of_skewed_losses_the_estimate_is_not_below_the_truth(n_rows, shape):
-    rng = np.random.default_rng(0)
-    alpha = 0.1
+    rng, alpha = np.random.default_rng(0), 0.1
     losses = rng.beta(shape, shape * (1 - alpha) / alpha, (4000, n_rows + 1))
     excess = np.maximum(losses.mean(axis=1) - alpha, 0)
     estimates = np.array([safe_mean(log, 1.0).excess(alpha) for log in losses[:, :n_rows]])
     error = np.hypot(excess.std(), estimates.std()) / np.sqrt(len(losses))
     assert estimates.mean() >= excess.mean() - 3 * error
+
+
+@pytest.mark.parametrize(("tolerated", "share"), [(2, 0.8), (3, 1.0), (4, 1.0), (10, 1.0)])
+def test_few_losses_do_not_hide_what_is_served_where_something_passes(tolerated, share):
+    """Exact sums over the logs that pass, with a policy that does harm three times as often."""
+    alpha, harmed, sums = (tolerated - 0.05) / 401, np.arange(tolerated - 1), np.zeros(2)
+    safe, optimized = (np.log([risk, 1 - risk]) for risk in (share * alpha, 3 * share * alpha))
+    for count, chance in zip(harmed, binom.pmf(harmed, 400, share * alpha), strict=True):
+        action = np.repeat([0, 1], [count, 400 - count])
+        found = calibrate(table_log(action == 0, action, safe, optimized), alpha=alpha)
+        clipped = np.exp(np.minimum(optimized, found.log_beta + safe))
+        sums += chance * np.array([clipped[0] / clipped.sum(), found.promise])
+    assert sums[0] <= sums[1]
 
 
 @given(st.floats(0, 1), st.floats(1e-3, 1), st.floats(0.01, 0.99))
@@ -64,7 +70,7 @@ def test_the_excess_is_the_integral_it_stands_for(mean, error, alpha):
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_from_the_mean_alone_the_standard_error_is_at_least_as_large(losses):
-    losses = np.array(losses)
-    known, summed = safe_mean(losses, 1.0), _from_mean(losses)
+    rows, known = len(losses), safe_mean(np.array(losses), 1.0)
+    summed = bounded_safe_mean(known.mean, 1.0, effective_rows=rows, test_share=1 / (rows + 1))
     assert summed.mean == pytest.approx(known.mean)
     assert summed.standard_error >= known.standard_error - 1e-9

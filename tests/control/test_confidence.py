@@ -82,7 +82,9 @@ def test_an_exact_bound_for_the_safe_policy_alone():
 
 
 def test_every_look_costs_its_error():
-    same = np.full(400, -1.0)
-    found = calibrate(Log(np.zeros(400), same, same), alpha=0.1, confidence=0.95, looks=3)
+    log = Log(np.zeros(400), *np.full((2, 400), -1.0))
+    found = calibrate(log, alpha=0.1, confidence=0.95, looks=3)
     assert found.confidence == pytest.approx(0.85)
     assert "0.85" in found.statement
+    with pytest.raises(ValueError, match="looks"):  # nothing is left
+        calibrate(log, alpha=0.1, confidence=0.95, looks=20)

@@ -36,14 +36,9 @@ def test_the_probability_of_passing_is_that_of_simulated_logs(asked):
     rng, sizes = np.random.default_rng(5), np.array([0.1, 0.3, 1.0])
     loss = (rng.random(20_000) < 0.15) * rng.choice(sizes, 20_000)
     log = Log(loss, np.zeros(20_000), np.zeros(20_000))
-    for made, share, slack in (
-        (plan(safe_risk=0.06, rows=150, **asked), simulated(150, 0.06, 120, asked), 0.02),
-        (
-            plan(log, safe_risk=0.07, rows=250, **asked),
-            simulated(250, 0.15, 120, asked, sizes),
-            0.03,
-        ),
-    ):
+    plans = plan(safe_risk=0.06, rows=150, **asked), plan(log, safe_risk=0.07, rows=250, **asked)
+    shares = simulated(150, 0.06, 120, asked), simulated(250, 0.15, 120, asked, sizes)
+    for made, share, slack in zip(plans, shares, (0.02, 0.03), strict=True):
         expected = made.expected[0].pass_probability
         error = math.sqrt(expected * (1 - expected) / 120)
         assert share == pytest.approx(expected, abs=4 * error + slack)
@@ -63,13 +58,11 @@ def test_the_likely_number_of_rows_passes_with_the_probability_and_fewer_do_not(
 @given(st.floats(0.01, 0.5), st.floats(0.0, 0.9), st.sampled_from([0.5, 0.9, 0.99]))
 def test_a_stronger_statement_never_needs_fewer_rows(level, part, probability):
     given = {"safe_risk": part * level, "pass_probability": probability, "rows": 10}
-    by_alpha = plan(alpha=level, **given).rows_likely
-    by_promise = plan(promise=level, **given).rows_likely
-    certified = plan(alpha=level, confidence=0.95, **given).rows_likely
-    surer = plan(alpha=level, confidence=0.99, **given).rows_likely
-    lower = plan(promise=0.95 * level, **given).rows_likely
-    assert by_alpha <= by_promise <= certified <= surer
-    assert by_promise <= lower
+    certified = ({"alpha": level, "confidence": sure} for sure in (0.95, 0.99))
+    asked = {"alpha": level}, {"promise": level}, *certified
+    rows = [plan(**each, **given).rows_likely for each in asked]
+    assert rows == sorted(rows)
+    assert rows[1] <= plan(promise=0.95 * level, **given).rows_likely
 
 
 def test_a_new_policy_as_safe_as_the_old_one_has_a_plan_with_numbers():

@@ -70,6 +70,9 @@ def test_the_old_policy_is_read_from_propensities_where_contexts_repeat():
     uniform = table.assign(banner=BANNERS[np.arange(2000) % 3])
     asked = {**ASKED, "propensity": 1 / 3, "cost": "revenue"}
     constant = tether.decide(uniform, new=new_rule, promise=0.3, **asked)
+    more = table.assign(banner=BANNERS[np.arange(2000) % 2], p=0.6)  # than one, of two of the three
+    with pytest.raises(ValueError, match="do not add up to 1"):
+        tether.decide(more, new=new_rule, promise=0.3, **ASKED)
     assert np.allclose(np.exp(constant.old.log_prob_all(SEGMENTS)), 1 / 3)
     assert "-" not in str(constant).partition("cost, estimated")[2].split("]")[0]
     assert constant.next(month(200, np.random.default_rng(2), constant)).calibration.rows == 2200
@@ -129,7 +132,8 @@ def test_what_the_rows_happen_to_show_does_not_choose_the_rule():
 
 def test_month_two_pools_the_months_with_who_acted():
     rng = np.random.default_rng(2)
-    first = tether.decide(month(3000, rng), new=new_rule, alpha=0.22, **ASKED)
+    rows, swapped = month(3000, rng), lambda segments: new_rule(segments)[:, ::-1]
+    first = tether.decide(rows, new=new_rule, alpha=0.22, **ASKED)
     table = month(2000, rng, first)
     second = first.next(table)
     columns = zip(*((m.contexts, m.actions, m.losses["left"]) for m in second.months), strict=True)
@@ -138,6 +142,10 @@ def test_month_two_pools_the_months_with_who_acted():
     log = tether.make_log(first.old, second.new, contexts, actions, {"left": left}, **who)
     assert second.calibration.log_beta == tether.calibrate(log, alpha=0.22).log_beta
     assert second.calibration.rows == 5000
+    swapped = tether.Categorical.from_probabilities(swapped, BANNERS[::-1])
+    first = tether.decide(rows, old=old_rule, new=swapped, alpha=0.22, **ASKED)
+    other = first.next(table, new=new_rule)  # whose actions are not in the order of those before
+    assert np.isclose(other.calibration.log_beta, second.calibration.log_beta, atol=1e-12)
     with pytest.raises(ValueError, match="propensities disagree"):
         first.next(month(500, rng))  # rows of the old policy, said to be those of the served one
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, within_limit
 
-CAUTIOUS_STANDARD_ERRORS = 1.5
+CAUTIOUS_STANDARD_ERRORS = 1.4
 """How many standard errors are added to the safe mean of a log on which something passes."""
 
 
@@ -39,12 +39,12 @@ class SafeMean:
         """Estimate what is added to alpha on the logs on which something passes.
 
         All of E[(m − α)₊] falls on these logs, on which the safe choice looks better than it is.
-        Both matter near alpha only, where a mean that is 1.5 standard errors higher covers them: at
-        a safe risk of alpha it gives about 0.9 standard errors, and 0.8 are needed.
+        Both matter near alpha only: the error is that of a safe risk of alpha, the mean is 1.4 of
+        these and one more loss higher. Of k losses of one `step` each the error is √(k + 1) steps.
         """
-        return SafeMean(
-            self.mean + CAUTIOUS_STANDARD_ERRORS * self.standard_error, self.standard_error
-        ).excess(alpha)
+        step = (math.hypot(self.mean, 2 * self.standard_error) - self.mean) / 2
+        error = max(self.standard_error, math.sqrt(alpha * step))
+        return SafeMean(self.mean + step + CAUTIOUS_STANDARD_ERRORS * error, error).excess(alpha)
 
 
 def safe_mean(losses: Floats, bound: float) -> SafeMean:

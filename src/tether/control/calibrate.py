@@ -160,8 +160,8 @@ def calibrate(
         if confidence is not None:
             from tether.control.confidence import certify
 
-            own = certify(weights, len(log), confidence)
-            confidence = max(1 - looks * (1 - confidence), 0.0)  # an error for every look
+            own, error = certify(weights, len(log), confidence), looks * (1 - confidence)
+            confidence = 1 - validate.number("looks·(1 − confidence)", error, above=0, below=0.999)
         else:
             uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
             known = _known_risks(safe_risk, constraints)

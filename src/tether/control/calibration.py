@@ -40,8 +40,8 @@ class PromiseTerms:
     Examples
     --------
     >>> terms = PromiseTerms(0.1, stability=0.02, safe_excess=0.003, unforeseen=0.0, bound=1.0)
-    >>> round(terms.total, 6)
-    0.123
+    >>> round(terms.total, 6), PromiseTerms(0.1, 3.0, 0.0, 0.0, bound=1.0).total
+    (0.123, 1.0)
     """
 
     alpha: float  #: What was tolerated.

@@ -154,9 +154,9 @@ def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> Re
     table[place, positions(actions, month.actions, "actions")] = recorded
     missing, total = np.isnan(table).sum(axis=1), np.nansum(table, axis=1)
     whole = np.abs(total - 1) <= WHOLE
-    if not (whole | (missing == 1)).all():
+    if not (whole | (missing == 1) & (total < 1)).all():
         return None
-    rest = np.where(whole, 0.0, np.maximum(1 - total, 0.0))
+    rest = np.where(whole, 0.0, 1 - total)
     table = np.where(np.isnan(table), rest[:, None], table)
     with np.errstate(divide="ignore"):
         return RecordedPolicy(actions, known, np.log(table / table.sum(axis=1, keepdims=True)))
@@ -171,10 +171,10 @@ def pooled_log(
     rows = [len(month.actions) for month in months]
     acted = [old if month.policy is None else month.policy for month in months]
 
-    def tables(policy: Policy, name: str) -> Floats:
-        each = [policy_calls.table(name, policy, month.contexts) for month in months]
-        shapes = [(count, len(known)) for count in rows]
-        return np.concatenate(list(map(np.broadcast_to, each, shapes)))
+    def tables(policy: Any, name: str) -> Floats:
+        own = positions(policy.actions, known, name)  # that of month one may have another order
+        each = [policy_calls.table(name, policy, month.contexts)[:, own] for month in months]
+        return np.concatenate([*map(np.broadcast_to, each, [(n, len(own)) for n in rows])])
 
     every = {"safe": tables(old, "old"), "optimized": tables(new, "new")}
     by_actor = [tables(policy, "served") for policy in acted]

@@ -157,23 +157,11 @@ class Chain(Rule):
             shares = np.minimum(shares, soft_chain(logs))
         shares = np.floor(shares * SHARE_STEPS) / SHARE_STEPS
         shares[0] = 1.0  # the safest threshold is served where nothing else is
-        uniform, last = self._uniform(sweeps, alphas), shares > np.append(shares[1:], 0.0)
+        uniform = 1.0 - float(_generator(sweeps, self.seed, list(alphas)).random())
+        last = shares > np.append(shares[1:], 0.0)
         served: Any = uniform, self.spread, sweeps[0].thresholds[last], shares[last]
         place = int(np.count_nonzero(shares >= uniform)) - 1
         return [Stop(place, {"chain": ThresholdChain(*each, *served)}) for each in designs]
-
-    def _uniform(self, sweeps: Sequence[Sweep], alphas: Sequence[float]) -> float:
-        """A number in (0, 1] from the seed and a hash of the losses.
-
-        The draw must be independent of the data, and a seed alone would be the same number on all
-        of them. A hash is as good as independent, and calibrating again draws nothing new.
-        """
-        content = hashlib.sha256(repr((self.seed, list(alphas))).encode())
-        for sweep in sweeps:
-            for array in (sweep.thresholds, sweep.pieces.start, sweep.pieces.level):
-                content.update(np.ascontiguousarray(array).tobytes())
-        words = np.frombuffer(content.digest(), dtype=np.uint32)
-        return 1.0 - float(np.random.default_rng(words).random())
 
     def promise(
         self, sweep: Sweep, alpha: float, measured: float | None, safest: SafeMean | None
@@ -189,6 +177,17 @@ class Chain(Rule):
             f"{ON_AVERAGE}{condition} expected loss ≤ {alpha:g}, for independent items, their "
             f"number fixed beforehand, and any losses in [0, {sweep.bound:g}]",
         )
+
+
+def _generator(sweeps: Sequence[Sweep], *said: Any) -> np.random.Generator:
+    """A generator that is seeded with a hash of the losses, and of what is said beside them.
+
+    What is drawn must be independent of the data, and a seed alone would draw the same on all of
+    them. A hash is as good as independent, and calibrating again draws nothing new.
+    """
+    arrays = (a for s in sweeps for a in (s.thresholds, s.pieces.start, s.pieces.level))
+    content = hashlib.sha256(repr(said).encode() + b"".join(each.tobytes() for each in arrays))
+    return np.random.default_rng(np.frombuffer(content.digest(), dtype=np.uint32))
 
 
 def _design(sweep: Sweep, promise: float) -> tuple[float, float]:
@@ -271,7 +270,7 @@ class _PValues:
         self.sweep, self.alpha, self.kind = sweep, alpha, kind
         self.order: Integers | None = None  # of the items, for stakes that adapt to them
         if kind == "betting" and sweep.n_items <= p_values.MOST_ADAPTIVE_ITEMS:
-            self.order = np.random.default_rng(0).permutation(sweep.n_items)
+            self.order = _generator([sweep], alpha).permutation(sweep.n_items)  # may be sorted
 
     def walk(self, error: float) -> int:
         """Test one candidate after another, safest first, until one is not shown to pass."""
