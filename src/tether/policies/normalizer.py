@@ -103,12 +103,10 @@ def estimated_normalizer(
     marginal = isinstance(contexts, int)
     rows = 1 if marginal else length(contexts)
     repeated = draws if marginal else take(contexts, np.repeat(np.arange(rows), draws))
-    policies = {"safe": pair.safe, "optimized": pair.optimized}
-    drawn = np.array([draw_and_score(name, policies, repeated, rng) for name in policies])
+    drawn = np.array([draw_and_score(name, pair.by_name, repeated, rng) for name in pair.by_name])
     # One row per context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = np.concatenate(drawn.reshape(2, 2, rows, draws), axis=2)
-    if pair.strict:
-        policy_calls.check_absolute_continuity(safe, optimized)
+    pair.check(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     _check_mass(optimized - log_mass)
     if family.clips:

@@ -190,12 +190,11 @@ class Picker(TablePolicy):
             return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
 
     def _log_ratio(self, contexts: Any, actions: NDArray[Any]) -> Floats:
-        if self._reference is None:
-            return policy_calls.score("optimized", self.optimized, contexts, actions)
-        log_safe, log_optimized = policy_calls.score_both(
-            self._reference, self.optimized, contexts, actions, drew_safe=True
-        )
-        return np.asarray(log_optimized - log_safe)
+        drawn = contexts, actions
+        log_safe: Any = 0.0
+        if self._reference is not None:
+            log_safe = policy_calls.score("safe", self._reference, *drawn, drew=True)
+        return policy_calls.score("optimized", self.optimized, *drawn) - log_safe
 
 
 class Shortlist:
@@ -395,15 +394,8 @@ class TetheredShortlist:
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw candidates in each context and pick one."""
-        return self.sample_with_rows(contexts, rng)[0]
-
-    def sample_with_rows(
-        self, contexts: Contexts, rng: np.random.Generator
-    ) -> tuple[NDArray[Any], ShortlistRows, Integers]:
-        """Draw candidates in each context and pick one, and return the candidates as well."""
         rows = self.shortlist.draw(contexts, rng)
-        index = self.pick.sample(rows, rng)
-        return rows.picked(index), rows, index
+        return rows.picked(self.pick.sample(rows, rng))
 
     def __repr__(self) -> str:
         return f"TetheredShortlist({self.pick!r}, size={self.shortlist.size})"

@@ -71,9 +71,6 @@ class Tethered:
         "adaptive"), or "metropolis".
     max_draws : int, default 100,000
         An action that takes more proposals than this is an error.
-    normalizer_draws : int, optional
-        Draws of each policy per context for an estimate of ψ; by default 256 in each context, and
-        65,536 without contexts.
 
     Examples
     --------
@@ -92,7 +89,6 @@ class Tethered:
         family: str | Family | None = None,
         sampler: str = "auto",
         max_draws: int = MAX_DRAWS,
-        normalizer_draws: int | None = None,
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
@@ -117,9 +113,6 @@ class Tethered:
             raise TypeError(f"family {name!r} is served by tether.llm.TokenTether")
         if sampler != "auto" and not is_clip:
             raise ValueError(f"sampler {sampler!r} is for clip, not {name!r}")
-        self.normalizer_draws = normalizer_draws
-        if normalizer_draws is not None:
-            validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
         bounded = self.actions is not None or np.inf not in self.log_betas
@@ -175,9 +168,7 @@ class Tethered:
             columns, tables = positions(self.actions, actions), self._tables(contexts)
             served = [picked(self._of_tables(*both), columns[rows]) for rows, both in tables]
             return np.concatenate(served)
-        both = policy_calls.score_both(self.safe, self.optimized, contexts, actions)
-        if self._pair.strict:
-            policy_calls.check_absolute_continuity(*both)
+        both = self._pair.score(contexts, actions)
         log_psi = [self._normalizer(contexts, log_beta).log_psi for log_beta in self._betas]
         return self._served(*both, log_psi)
 
@@ -254,13 +245,12 @@ class Tethered:
         size = count if isinstance(contexts, int) else size
         for start in range(0, count, size):
             own = part(contexts, start, start + size)
-            both = {"safe": self.safe, "optimized": self.optimized}
-            tables = [policy_calls.table(name, each, own) for name, each in both.items()]
+            tables = [policy_calls.table(*each, own) for each in self._pair.by_name.items()]
             if not isinstance(contexts, int):
                 tables[0] = np.broadcast_to(tables[0], (length(own), tables[0].shape[1]))
             safe, optimized = np.broadcast_arrays(*tables)
-            if self._pair.strict and max(self._betas) > -np.inf:
-                policy_calls.check_absolute_continuity(safe, optimized)
+            if max(self._betas) > -np.inf:
+                self._pair.check(safe, optimized)
             yield slice(start, start + length(own)), (safe, optimized)
 
     def _of_tables(self, safe: Floats, optimized: Floats) -> Floats:
@@ -297,8 +287,7 @@ class Tethered:
         single = marginal and len(self._betas) == 1
         if single and more == 1 and (remembered := self.remembered) is not None:
             return remembered
-        default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
-        draws = more * (self.normalizer_draws or default)
+        draws = more * (NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT)
         rng = np.random.default_rng([0, NORMALIZER_STREAM])
         estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
         self.remembered = estimate if single else None
