@@ -233,6 +233,10 @@ def test_a_no_where_only_propensities_are_known(counts, promise):
     asked |= {"context": None, "min_propensity": 0.2}  # all rows alike show that 2 is rarer
     with pytest.raises(ValueError, match=r"min_propensity is 0\.2, but the old policy"):
         tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
+    if counts[2] == 0:  # now the rows show that the old policy takes nothing else
+        rows["p"], asked["min_propensity"] = rows["p"] / 0.9, None
+        with pytest.raises(ValueError, match="no action that the old policy never takes"):
+            tether.decide(rows, new=lambda x: np.full((len(x), 3), [0.9, 0.09, 0.01]), **asked)
 
 
 WRONG = [

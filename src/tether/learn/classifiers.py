@@ -79,6 +79,8 @@ class _Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, *, reset: bool = False) -> Any:
         """Features that are counted and named as in `fit`; a frame stays a frame."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = contexts.as_contexts(X)  # refuses masked values, which scikit-learn would read
         if hasattr(X, "columns"):
             validation.validate_data(self, X, reset=reset, skip_check_array=True)
             return X

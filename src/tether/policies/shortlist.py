@@ -143,13 +143,11 @@ class Picker(TablePolicy):
 
     def scores(self, rows: ShortlistRows) -> Floats:
         """Score every candidate of each row, before scores are divided by the temperature."""
-        if not isinstance(rows, ShortlistRows):
-            raise TypeError(
-                f"contexts of a picker must be ShortlistRows, as Shortlist.draw makes them, got "
-                f"{type(rows).__name__}"
+        if not isinstance(rows, ShortlistRows) or rows.size != self.size:
+            raise ValueError(
+                f"contexts of a picker must be ShortlistRows with {self.size} candidates, as "
+                f"Shortlist.draw makes them, got {shown(rows)}"
             )
-        if rows.size != self.size:
-            raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
         shape = (len(rows), self.size)
         if self._is_policy:
             return self._log_ratio(*rows.pairs()).reshape(shape)
@@ -158,18 +156,12 @@ class Picker(TablePolicy):
         answer = self.optimized(contexts, rows.candidates.copy())
         if hasattr(answer, "detach"):  # a torch tensor
             answer = answer.detach().cpu().numpy()
-        array = np.asarray(answer)
-        if array.shape != shape:
+        if np.shape(answer) != shape:
             raise ValueError(
-                f"the score has shape {array.shape} for candidates of shape "
+                f"the score has shape {np.shape(answer)} for candidates of shape "
                 f"{rows.candidates.shape}, expected {shape}: one score per candidate"
             )
-        scores = validate.floats("the score's result", array, ndim=2)
-        if not scores.max() < np.inf:
-            validate.reject(
-                "the score's result", scores, ~(scores < np.inf), "a score below +inf, not NaN"
-            )
-        return scores
+        return validate.log_probabilities("the score's result", answer, ndim=2, zero=True)
 
     @property
     def check_every(self) -> float:

@@ -106,7 +106,7 @@ class Envelope:
         return replace(self.tight(self.log_beta, safe_weight), adaptive=True)
 
 
-def grid_envelope(log_ratio: Floats, log_beta: float, *, points: int = WEIGHTS_ON_GRID) -> Envelope:
+def grid_envelope(log_ratio: Floats, log_beta: float) -> Envelope:
     """Choose the weight on a grid whose envelope is lowest on the observed ratios.
 
     The envelope is valid if no action has a ratio between the two observed next to β. A sampler
@@ -123,10 +123,9 @@ def grid_envelope(log_ratio: Floats, log_beta: float, *, points: int = WEIGHTS_O
             "no draw has positive probability under both policies: there is nothing to propose"
         )
     below, above = possible[possible <= log_beta], possible[possible >= log_beta]
-    nearest = np.array(
-        [*([below.max()] if len(below) else []), *([above.min()] if len(above) else [])]
-    )
-    tried = (Envelope(log_beta, float(weight), 0.0) for weight in np.linspace(0.0, 1.0, points))
+    nearest = np.concatenate([np.sort(below)[-1:], np.sort(above)[:1]])
+    weights = np.linspace(0.0, 1.0, WEIGHTS_ON_GRID)
+    tried = (Envelope(log_beta, float(weight), 0.0) for weight in weights)
     constants = [
         (envelope, float(envelope.log_importance_weight(nearest).max())) for envelope in tried
     ]

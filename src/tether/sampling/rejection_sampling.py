@@ -37,7 +37,6 @@ def accept_reject(
     *,
     budget: int | None = None,
     max_draws: int = MAX_DRAWS,
-    batch_size: int = PROPOSALS_PER_CALL,
     method: str = "accept-reject",
 ) -> tuple[NDArray[Any], SamplingInfo]:
     """Draw actions of the clip policy by accept-reject, one per context.
@@ -48,8 +47,8 @@ def accept_reject(
 
     With a `budget` of draws per action the safe policy acts once it is spent (budgeted clip).
     Without one, a `DrawLimitError` says that an action took more than `max_draws` draws, or all
-    together more than `max_draws` for each accepted action and one more. Policies are asked for at
-    most `batch_size` proposals in one call. `method` names the sampler in the record of the draws.
+    together more than `max_draws` for each accepted action and one more. `method` names the sampler
+    in the record of the draws.
 
     Examples
     --------
@@ -63,12 +62,12 @@ def accept_reject(
         raise ValueError(
             f"the budget of {budget:,} draws per action is above max_draws, {max_draws:,}"
         )
-    sampler = _Sampler(pair, contexts, rng, envelope, budget, max_draws, batch_size)
+    sampler = _Sampler(pair, contexts, rng, envelope, budget, max_draws)
     try:
         actions = sampler.run()
     except _BrokenEnvelopeError:  # discard what was accepted under too low an envelope
         tight, before = Envelope.tight(envelope.log_beta, envelope.safe_weight), sampler
-        sampler = _Sampler(pair, contexts, rng, tight, budget, max_draws, batch_size)
+        sampler = _Sampler(pair, contexts, rng, tight, budget, max_draws)
         sampler.scored, sampler.calls = before.scored, before.calls
         actions = sampler.run()
     return actions, SamplingInfo(
@@ -93,10 +92,9 @@ class _Sampler:
         envelope: Envelope,
         budget: int | None,
         max_draws: int,
-        batch_size: int,
     ) -> None:
         self.pair, self.contexts, self.rng, self.envelope = pair, contexts, rng, envelope
-        self.budget, self.max_draws, self.batch_size = budget, max_draws, batch_size
+        self.budget, self.max_draws = budget, max_draws
         self.shared = isinstance(contexts, int) and budget is None
         self.drawn, self.accepted = [0, 0], [0, 0]  # of the safe, then of the optimized policy
         self.scored = self.calls = self.fallbacks = 0
@@ -116,7 +114,7 @@ class _Sampler:
             # Draws of a context serve no other: half of what is needed, so that few are wasted.
             wanted = int(1.1 * needed) + 1 if self.shared else needed // 2
             missing = missing[~found]
-            fits = self.batch_size // max(1, len(missing))
+            fits = PROPOSALS_PER_CALL // max(1, len(missing))
             repeats = max(1, min(wanted, fits, limit - per_action))
             taken = count - len(missing)
             if self.budget is None and sum(self.drawn) > self.max_draws * (taken + 1):
@@ -168,7 +166,7 @@ class _Sampler:
         return found
 
     def _chunks(self, rows: Integers, repeats: int) -> list[Integers]:
-        size = max(1, self.batch_size // repeats)
+        size = max(1, PROPOSALS_PER_CALL // repeats)
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def _at(self, rows: Integers, repeats: int) -> Any:
