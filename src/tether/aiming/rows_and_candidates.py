@@ -146,7 +146,7 @@ def _bases(given: Any, safe: Any, sizes: Sequence[int] | None) -> dict[str, Any]
     """What may be tilted, by name: the policy at each temperature, and shortlists of it."""
     if isinstance(given, Shortlist):
         return {PLAIN: given}
-    bases, temperatures = dict[str, Any](), TEMPERATURES
+    bases, temperatures = dict[str, Any](), list(TEMPERATURES)
     if is_finite(given):
         bases[PLAIN] = given
         for warmth in temperatures[1:]:

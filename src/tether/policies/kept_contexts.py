@@ -65,21 +65,16 @@ def _column_format(name: str, column: Any) -> Format:
 
     A type that may have gaps has the same format with and without them.
     """
-    if _is_categorical(column):
+    if hasattr(column, "iloc") and hasattr(column, "cat"):
         listed = list(column.cat.categories)
         if not all(isinstance(each, (str, int, float)) for each in listed):
             raise TypeError(f"{name} must have texts or numbers as categories, got {listed!r:.80}")
         own = {"categories": listed, "ordered": bool(column.cat.ordered)}
-        return {"kind": NUMBERS, "dtype": "<i8", "shape": [], **own}
+        return {"kind": VALUES, "shape": [], **own}
     never = isinstance(column.dtype, np.dtype) and column.dtype != object
     if never or not hasattr(column, "iloc"):
         return format_of(name, column_values(column))
     return {"kind": VALUES, "shape": [], "pandas": str(column.dtype)}
-
-
-def _is_categorical(column: Any) -> bool:
-    """Whether a pandas column is categorical: its positions are stored, −1 where one is missing."""
-    return hasattr(column, "iloc") and hasattr(column, "cat")
 
 
 def encode(name: str, rows: Any, format_: Format) -> Columns:
@@ -90,9 +85,7 @@ def encode(name: str, rows: Any, format_: Format) -> Columns:
     if kind == FRAME:
         columns = Columns()
         for key, held in format_["columns"]:
-            column = rows[key]
-            values = column.cat.codes if _is_categorical(column) else column_values(column)
-            columns |= encode(f"{name}/{key}", np.asarray(values), held)
+            columns |= encode(f"{name}/{key}", column_values(rows[key]), held)
         return columns
     array = _as_array(rows)
     if kind == VALUES:
@@ -129,11 +122,10 @@ def _pandas(held: list[tuple[Any, Format, NDArray[Any]]]) -> Any:
 
     frame = []
     for _, each, values in held:
+        dtype: Any = each.get("pandas")
         if "categories" in each:
-            named = (each["categories"], each["ordered"])
-            frame.append(pd.Series(pd.Categorical.from_codes(values, *named)))
-        else:
-            frame.append(pd.Series(values, dtype=each.get("pandas")))
+            dtype = pd.CategoricalDtype(each["categories"], each["ordered"])
+        frame.append(pd.Series(values, dtype=dtype))
     table = pd.concat(frame, axis=1)
     table.columns = pd.Index([key for key, _, _ in held])
     return table

@@ -182,11 +182,11 @@ class Picker(TablePolicy):
             return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
 
     def _log_ratio(self, contexts: Any, actions: NDArray[Any]) -> Floats:
-        drawn = contexts, actions
-        log_safe: Any = 0.0
+        log_safe: Floats | float = 0.0
         if self._reference is not None:
-            log_safe = policy_calls.score("safe", self._reference, *drawn, drew=True)
-        return policy_calls.score("optimized", self.optimized, *drawn) - log_safe
+            log_safe = policy_calls.score("safe", self._reference, contexts, actions, drew=True)
+        log_optimized = policy_calls.score("optimized", self.optimized, contexts, actions)
+        return np.asarray(log_optimized - log_safe)
 
 
 class Shortlist:

@@ -254,8 +254,11 @@ class Tethered:
             yield slice(start, start + length(own)), (safe, optimized)
 
     def _of_tables(self, safe: Floats, optimized: Floats) -> Floats:
-        log_psi = [self._exact_log_psi(safe, optimized, each)[:, None] for each in self._betas]
-        return self._served(safe, optimized, log_psi)
+        from tether.policies.normalizer import exact_log_psi
+
+        both = safe, optimized
+        log_psi = [exact_log_psi(*both, self.family, each)[:, None] for each in self._betas]
+        return self._served(*both, log_psi)
 
     def _served(self, safe: Floats, optimized: Floats, log_psi: list[Floats]) -> Floats:
         """Log-densities of what is served: at one beta, or averaged over several."""
@@ -266,22 +269,14 @@ class Tethered:
         ]
         return np.asarray(np.logaddexp.reduce(densities) if len(densities) > 1 else densities[0])
 
-    def _exact_log_psi(self, safe: Floats, optimized: Floats, log_beta: float) -> Floats:
-        """Log ψ in each row of two tables; a single 0 where no normalizer is needed."""
-        if self.family.normalized or np.isinf(log_beta):
-            return np.zeros(1)
-        from tether.policies.normalizer import exact_log_psi
-
-        return exact_log_psi(safe, optimized, self.family, log_beta)
-
     def _normalizer(self, contexts: Any, log_beta: float, more: int = 1) -> Normalizer:
-        from tether.policies.normalizer import Normalizer, normalizers_by_context
+        from tether.policies.normalizer import Normalizer, estimated_normalizer, exact_log_psi
 
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
             tables = self._tables(contexts)
-            log_psi = [self._exact_log_psi(*both, log_beta) for _, both in tables]
+            log_psi = [exact_log_psi(*both, self.family, log_beta) for _, both in tables]
             return Normalizer(found := np.concatenate(log_psi), np.zeros(len(found)))
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
@@ -289,7 +284,7 @@ class Tethered:
             return remembered
         draws = more * (NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT)
         rng = np.random.default_rng([0, NORMALIZER_STREAM])
-        estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
+        estimate = estimated_normalizer(self._pair, contexts, self.family, log_beta, draws, rng)
         self.remembered = estimate if single else None
         return estimate
 

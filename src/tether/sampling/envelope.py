@@ -150,11 +150,6 @@ def overlap_envelope(from_safe: Floats, from_optimized: Floats, log_beta: float)
     return Envelope.tight(log_beta, float(safe / (safe + optimized)))
 
 
-def adaptive_envelope(log_beta: float) -> Envelope:
-    """Start with equal weights, to be shifted to the policy whose draws are accepted more often."""
-    return Envelope.tight(log_beta, 0.5, adaptive=True)
-
-
 def _log_proposal(safe_weight: float, log_ratio: Floats) -> Floats:
     """Log of w + (1 − w)·ρ, the proposal density relative to the safe policy's."""
     if safe_weight in (0.0, 1.0):

@@ -64,14 +64,16 @@ class PolicyPair:
         """Draw one action per context from the policy chosen for it."""
         return policy_calls.draw_chosen(self.by_name, ~from_safe, contexts, rng)
 
-    def score(self, contexts: Contexts, actions: NDArray[Any], **drew: Any) -> tuple[Floats, ...]:
+    def score(
+        self, contexts: Contexts, actions: NDArray[Any], **drew: Booleans
+    ) -> tuple[Floats, Floats]:
         """Score actions under both policies, given which of them a policy drew, by its name."""
-        both = tuple(
+        safe, optimized = (
             policy_calls.score(name, each, contexts, actions, drew=drew.get(name, False))
             for name, each in self.by_name.items()
         )
-        self.check(*both)
-        return both
+        self.check(safe, optimized)
+        return safe, optimized
 
     def check(self, log_safe: Floats, log_optimized: Floats) -> None:
         """Refuse an optimized policy that takes what the safe one never takes, if that matters."""

@@ -8,6 +8,7 @@ accepted draw will do for any action that is missing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.arrays import Booleans, Contexts, Integers
-from tether._core.contexts import length, take
+from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import LOG_ACCEPT_TOLERANCE, Envelope
 from tether.sampling.policy_pair import DrawLimitError, PolicyPair, SamplingInfo
 
@@ -62,14 +63,11 @@ def accept_reject(
         raise ValueError(
             f"the budget of {budget:,} draws per action is above max_draws, {max_draws:,}"
         )
-    sampler = _Sampler(pair, contexts, rng, envelope, budget, max_draws)
+    sampler = _Sampler(pair, contexts, rng, budget, max_draws)
     try:
-        actions = sampler.run()
+        actions = sampler.run(envelope)
     except _BrokenEnvelopeError:  # discard what was accepted under too low an envelope
-        tight, before = Envelope.tight(envelope.log_beta, envelope.safe_weight), sampler
-        sampler = _Sampler(pair, contexts, rng, tight, budget, max_draws)
-        sampler.scored, sampler.calls = before.scored, before.calls
-        actions = sampler.run()
+        actions = sampler.run(Envelope.tight(envelope.log_beta, envelope.safe_weight))
     return actions, SamplingInfo(
         method=method,
         actions=len(actions),
@@ -81,33 +79,31 @@ def accept_reject(
     )
 
 
+@dataclass
 class _Sampler:
     """Passes of proposals over the rows that still lack an action."""
 
-    def __init__(
-        self,
-        pair: PolicyPair,
-        contexts: Contexts,
-        rng: np.random.Generator,
-        envelope: Envelope,
-        budget: int | None,
-        max_draws: int,
-    ) -> None:
-        self.pair, self.contexts, self.rng, self.envelope = pair, contexts, rng, envelope
-        self.budget, self.max_draws = budget, max_draws
-        self.shared = isinstance(contexts, int) and budget is None
+    pair: PolicyPair
+    contexts: Contexts
+    rng: np.random.Generator
+    budget: int | None
+    max_draws: int
+    scored: int = 0
+    calls: int = 0
+    fallbacks: int = 0
+
+    def run(self, envelope: Envelope) -> NDArray[Any]:
+        """All the actions, in the order of the contexts."""
+        self.envelope = envelope
+        self.shared = isinstance(self.contexts, int) and self.budget is None
         self.drawn, self.accepted = [0, 0], [0, 0]  # of the safe, then of the optimized policy
-        self.scored = self.calls = self.fallbacks = 0
         self.rows: list[Integers] = []
         self.pieces: list[NDArray[Any]] = []
-
-    def run(self) -> NDArray[Any]:
-        """All the actions, in the order of the contexts."""
         count = length(self.contexts)
         missing, per_action, repeats = np.arange(count), 0, 1
         limit = self.max_draws if self.budget is None else self.budget
         while len(missing) and per_action < limit:
-            chunks = self._chunks(missing, repeats)
+            chunks = parts(missing, max(1, PROPOSALS_PER_CALL // repeats))
             found = np.concatenate([self._propose_in(chunk, repeats) for chunk in chunks])
             per_action += repeats
             needed = (len(found) * repeats + per_action + 1) // (int(found.sum()) + 1)
@@ -129,7 +125,7 @@ class _Sampler:
                 f"per action"
             )
         self.fallbacks = len(missing)
-        for chunk in self._chunks(missing, 1):
+        for chunk in parts(missing, PROPOSALS_PER_CALL):
             actions = policy_calls.draw("safe", self.pair.safe, self._at(chunk, 1), self.rng)
             self._store(chunk, actions)
             self.calls += 1
@@ -164,10 +160,6 @@ class _Sampler:
             counts[1] += int(np.count_nonzero(~safe))
         self.envelope = self.envelope.adapted(self.drawn, self.accepted)
         return found
-
-    def _chunks(self, rows: Integers, repeats: int) -> list[Integers]:
-        size = max(1, PROPOSALS_PER_CALL // repeats)
-        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def _at(self, rows: Integers, repeats: int) -> Any:
         if repeats == 1 and len(rows) == length(self.contexts):  # each once: no need to copy
