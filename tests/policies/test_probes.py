@@ -272,14 +272,12 @@ def test_contexts_of_every_kind_are_kept_exactly(contexts):
         np.testing.assert_array_equal(found, contexts)
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "object"])
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "object", None])
 def test_columns_that_may_have_gaps_have_one_format_with_and_without_them(dtype):
     value = {"Int64": 1, "boolean": True}.get(dtype, "a")
-    full, gap = (pd.DataFrame({"x": pd.array([value, x], dtype=dtype)}) for x in (value, None))
-    assert format_of("contexts", full) == format_of("contexts", gap)
-    assert format_of("contexts", ["a", "b"]) == format_of("contexts", ["a", None])
-    for each in (full, gap):
-        pd.testing.assert_frame_equal(kept(keep(each)), each)
+    both = [pd.DataFrame({"x": pd.array([value, x], dtype=dtype)}) for x in (value, None)]
+    for full, gap in (both, (["a", "b"], ["a", None])):
+        assert format_of("contexts", full) == format_of("contexts", gap)
 
 
 def test_every_context_is_probed_where_they_are_few():
