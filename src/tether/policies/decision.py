@@ -21,14 +21,7 @@ from tether.control.checks import is_refuted
 from tether.control.gains import WeightedMean
 from tether.control.log import Log
 from tether.control.plan import plan
-from tether.policies.decision_rows import (
-    EXACT,
-    WHOLE,
-    Month,
-    Question,
-    pooled_log,
-    recorded_policy,
-)
+from tether.policies.decision_rows import WHOLE, Month, Question, pooled_log, recorded_policy
 from tether.policies.logs import compare_with_policy, make_log, make_proposals, max_ratio_of
 from tether.policies.policy import Policy, PolicyLike, is_finite
 from tether.policies.tethered import Decided, Tethered
@@ -324,12 +317,9 @@ def decide(
     clips = finite and (len(listed) == 2 or alpha is not None)
     family = family or ("clip" if clips else "mix")
     question = replace(question, family=family)
-    room = EXACT if family == "mix" else WHOLE
-    known = recorded_policy(month, listed, recorded, room) if finite else None
+    known = recorded_policy(month, listed, recorded) if finite else None
     if family == "mix":
-        if (
-            known is not None
-        ):  # the rows may refute what is asked, by actions that none of them took
+        if known is not None:  # actions that no row took may refute what is stated, or be taken
             with _naming_what_is_wrong(question):
                 table = known.log_prob_all(month.contexts)
                 shown = np.logaddexp(table, np.log(WHOLE))

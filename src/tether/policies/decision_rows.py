@@ -28,9 +28,8 @@ from tether.policies.policy import (
 )
 from tether.policies.probes import take_probes
 
-WHOLE, EXACT = 1e-3, 1e-6
-"""Propensities of a context that come to 1 but for this show all that the old policy does there: as
-rounded, for clip, which leaves the rest alone; and for mix, which takes it."""
+WHOLE = 1e-3
+"""Propensities of a context that come to 1 but for this show all that the old policy does there."""
 
 
 @dataclass(frozen=True)
@@ -147,19 +146,14 @@ class RecordedPolicy(TablePolicy):
         return np.asarray(self._table[place])
 
 
-def recorded_policy(
-    month: Month, actions: NDArray[Any], recorded: Floats, room: float
-) -> RecordedPolicy | None:
-    """The old policy's table where the log shows all of it, or all but one action; else None.
-
-    `room` is what actions that it does not show may have in all, to count as never taken.
-    """
+def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> RecordedPolicy | None:
+    """The old policy's table where the log shows all of it, or all but one action; else None."""
     check_one_policy(recorded, month.contexts, month.actions)
     known, place = np.unique(labels(month.contexts), return_inverse=True)
     table = np.full((len(known), len(actions)), np.nan)
     table[place, positions(actions, month.actions)] = recorded
     missing, total = np.isnan(table).sum(axis=1), np.nansum(table, axis=1)
-    whole = (total <= 1 + WHOLE) & (total >= 1 - np.where(missing == 0, WHOLE, room))
+    whole = np.abs(total - 1) <= WHOLE
     if not (whole | (missing == 1)).all():
         return None
     rest = np.where(whole, 0.0, np.maximum(1 - total, 0.0))
