@@ -32,8 +32,6 @@ def test_none_is_the_number_of_actions():
     assert as_contexts(None, [1, 2, 3]) == 3
     with pytest.raises(ValueError, match="actions has 3 rows but contexts has 4"):
         as_contexts(4, [1, 2, 3])
-    with pytest.raises(ValueError, match="masked values"):
-        as_contexts(np.ma.array([1.0, 2.0], mask=[False, True]))
 
 
 UNLIKE = {

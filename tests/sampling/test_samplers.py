@@ -62,7 +62,6 @@ def test_draws_under_a_broken_envelope_are_discarded(contexts):
 @pytest.mark.parametrize("beta", [0.02, 0.4, 1.0, 30.0])
 @pytest.mark.parametrize("weight", [None, 0.25, 0.75])
 def test_acceptance_is_the_predicted_one_and_linear_in_the_weight(beta, weight):
-    pair = PolicyPair(SAFE, OPTIMIZED)
     policy = tether.Tethered(SAFE, OPTIMIZED, beta)
     log_psi = policy.normalizer(1, 6).log_psi[0]  # of more draws, which it remembers
     envelope = Envelope.auto(np.log(beta))
@@ -71,7 +70,7 @@ def test_acceptance_is_the_predicted_one_and_linear_in_the_weight(beta, weight):
         envelope = Envelope.tight(np.log(beta), weight)
         predicted = np.exp(log_psi) * (weight / beta + 1 - weight)
     for contexts in (40_000, np.zeros(40_000)):
-        _, info = accept_reject(pair, contexts, np.random.default_rng(4), envelope)
+        _, info = accept_reject(policy._pair, contexts, np.random.default_rng(4), envelope)
         error = np.sqrt(predicted * (1 - predicted) / info.draws)
         assert abs(info.acceptance - predicted) < 4.5 * error + 2e-3 * predicted
         assert info.actions == 40_000

@@ -319,12 +319,11 @@ def decide(
     question = replace(question, family=family)
     known = recorded_policy(month, listed, recorded) if finite else None
     if family == "mix":
-        if known is not None:  # actions that no row took may refute what is stated, or be taken
+        if known is not None:  # the rows may refute the statement by actions that none of them took
             with _naming_what_is_wrong(question):
                 table = known.log_prob_all(month.contexts)
                 shown = np.logaddexp(table, np.log(WHOLE))
                 max_ratio_of(question.min_propensity, shown, finite=True)
-                Tethered(known, chosen, 1.0, family=family).log_prob_all(month.contexts)
         return replace(_made(question, None, chosen, (month,), recorded), old=known)
     if known is None:
         raise ValueError(

@@ -13,6 +13,7 @@ from tether._core.arrays import Actions, Contexts, Floats, plain_column
 from tether._core.contexts import as_contexts, length, part, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
+from tether.control.engine import LAST
 from tether.control.families import Family, PathFamily
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
@@ -54,7 +55,8 @@ class Tethered:
     beta drawn for it, and `log_prob` is that of the mixture.
 
     Clip never takes an action that the safe policy never takes. Other families refuse an optimized
-    policy that does, and so does an infinite beta beyond finitely many actions.
+    policy that does, unless they were calibrated on propensities alone, and so does an infinite
+    beta beyond finitely many actions.
 
     Parameters
     ----------
@@ -116,9 +118,11 @@ class Tethered:
         self.actions = shared_actions((self.safe, self.optimized))
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
         bounded = self.actions is not None or np.inf not in self.log_betas
-        strict = not (self.family.clips and bounded)
-        self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
-        last = np.inf if strict else INFINITE_LOG_BETA
+        clipped, probes = self.family.clips and bounded, None if found is None else found.probes
+        # On propensities alone, mix is calibrated at the worst of what the safe policy never does.
+        alone = probes is not None and list(probes.fingerprints) == ["optimized"]
+        self._pair = PolicyPair(self.safe, self.optimized, strict=not (clipped or alone))
+        last = INFINITE_LOG_BETA if clipped else LAST if alone else np.inf
         self._betas = np.where(self.log_betas == np.inf, last, self.log_betas).tolist()
         # One of the two policies alone needs no normalizer.
         needs_none = self.family.normalized or bool(np.isinf(self._betas).all())
