@@ -90,7 +90,8 @@ def draw_asking_every_policy(
     Accept-reject and tables ask both policies in any case. A family of single draws would call only
     the policy that its coin selects: here both are called, and the coin is tossed afterwards.
     """
-    if not _selects_by_coin(policy):
+    by_coin = isinstance(policy, Tethered) and policy.family.single_draw and policy.actions is None
+    if not by_coin or (len(policy.log_betas) == 1 and np.isinf(policy.log_beta)):
         return policy_calls.draw(name, policy, contexts, rng)
     both = (policy.optimized, "optimized"), (policy.safe, "safe")
     drawn = [draw_asking_every_policy(each, contexts, rng, name) for each, name in both]
@@ -99,13 +100,3 @@ def draw_asking_every_policy(
     shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])
     from_safe = rng.random(count) >= shares[which]
     return np.asarray(np.concatenate(drawn)[np.arange(count) + count * from_safe])
-
-
-def _selects_by_coin(policy: Any) -> bool:
-    """Whether a coin decides which of two policies is called."""
-    return (
-        isinstance(policy, Tethered)
-        and policy.family.single_draw
-        and policy.actions is None
-        and not (len(policy.log_betas) == 1 and np.isinf(policy.log_beta))
-    )

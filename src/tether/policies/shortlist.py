@@ -150,7 +150,11 @@ class Picker(TablePolicy):
             )
         shape = (len(rows), self.size)
         if self._is_policy:
-            return self._log_ratio(*rows.pairs()).reshape(shape)
+            pairs, log_safe = rows.pairs(), np.zeros(1)
+            if self._reference is not None:
+                log_safe = policy_calls.score("safe", self._reference, *pairs, drew=True)
+            log_optimized = policy_calls.score("optimized", self.optimized, *pairs)
+            return np.reshape(log_optimized - log_safe, shape)
         # Copies: a function that sorts in place would move candidates away from their positions.
         contexts = rows.contexts.copy() if isinstance(rows.contexts, np.ndarray) else rows.contexts
         answer = self.optimized(contexts, rows.candidates.copy())
@@ -180,13 +184,6 @@ class Picker(TablePolicy):
         best = scores == scores.max(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
-
-    def _log_ratio(self, contexts: Any, actions: NDArray[Any]) -> Floats:
-        log_safe: Floats | float = 0.0
-        if self._reference is not None:
-            log_safe = policy_calls.score("safe", self._reference, contexts, actions, drew=True)
-        log_optimized = policy_calls.score("optimized", self.optimized, contexts, actions)
-        return np.asarray(log_optimized - log_safe)
 
 
 class Shortlist:

@@ -95,7 +95,11 @@ class Tethered:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
         self.safe, self.optimized = as_pair(safe, optimized)
-        self.log_betas, self.log_shares = _betas_of(found, self.log_beta)
+        # At which betas it is served, and the log share of each.
+        self.log_betas, self.log_shares = np.array([self.log_beta]), np.zeros(1)
+        if found is not None and found.chain is not None and found.chain.spread:
+            log_betas, shares = np.append(-np.inf, found.chain.log_betas), found.chain.probabilities
+            self.log_betas, self.log_shares = log_betas[shares > 0], np.log(shares[shares > 0])
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         self.beta = float(beta) if found is None else found.beta  # type: ignore[arg-type]
         if found is not None:
@@ -291,12 +295,3 @@ class Tethered:
         estimate = estimated_normalizer(self._pair, contexts, self.family, log_beta, draws, rng)
         self.remembered = estimate if single else None
         return estimate
-
-
-def _betas_of(found: Calibration | None, log_beta: float) -> tuple[Floats, Floats]:
-    """The log betas at which a calibration is served, and the log share of each."""
-    chain = None if found is None else found.chain
-    if chain is None or not chain.spread:
-        return np.array([log_beta]), np.zeros(1)
-    log_betas, shares = np.append(-np.inf, chain.log_betas), chain.probabilities
-    return log_betas[shares > 0], np.log(shares[shares > 0])
