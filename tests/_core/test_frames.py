@@ -49,6 +49,4 @@ def test_columns_by_name(maker):
     assert frames.column(frame, "loss", "loss").tolist() == [0.0, 1.0]
     with pytest.raises(ValueError, match=r"loss: there is no column 'cost'; the frame has \['loss"):
         frames.column(frame, "loss", "cost")
-    assert frames.optional(frame, "loss", None).tolist() == [0.0, 1.0]
-    assert frames.optional(frame, "context", None) is None
     assert frames.column({"x": np.ma.array([0, 1], mask=[1, 0])}, "x", "x").tolist() == [None, 1]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether._core import arrays, validate
+from tether._core import arrays, contexts, validate
 
 ZEROS = np.zeros(4)
 
@@ -28,6 +28,7 @@ WRONG = [
     (lambda: validate.floats("x", [[1.0]]), "x must have 1 dimension"),
     (lambda: validate.floats("x", []), "x is empty"),
     (lambda: validate.floats("x", MASKED), r"x\[0\] is missing \(None; 1 such"),
+    (lambda: contexts.as_contexts(MASKED), "contexts has masked values"),
     (lambda: log_probabilities([[0.0, -np.inf], [0.0, np.nan]]), r"p\[\(1, 1\)\] is nan: expected"),
     (lambda: log_probabilities([-np.inf]), r"p\[0\] is -inf"),
     (lambda: validate.losses("l", [-0.5]), r"l\[0\] is -0.5"),

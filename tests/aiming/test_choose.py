@@ -139,7 +139,7 @@ def test_aiming_gains_where_there_are_rows_to_learn_from_and_does_no_harm_where_
     for seed in range(repeats):
         rng = np.random.default_rng(seed)
         rows, rewards = clinic.rows(n, rng)
-        candidates = aimed_candidates(clinic.optimized, alpha, multiples=(1.0, 2.0))
+        candidates = aimed_candidates(clinic.optimized, alpha)
         safe = {"safe": clinic.safe, "rewards": rewards, "alpha": alpha, "rng": rng}
         choice = tether.choose(candidates, **safe, **rows)
         plain.append(clinic.deployed(clinic.optimized, alpha, n, seed))

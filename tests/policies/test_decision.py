@@ -241,6 +241,12 @@ def test_a_no_where_only_propensities_are_known(counts, promise):
     asked |= {"context": None, "min_propensity": 0.2}  # all rows alike show that 2 is rarer
     with pytest.raises(ValueError, match=r"min_propensity is 0\.2, but the old policy"):
         tether.decide(rows, new=lambda x: np.full(len(x), 2), **asked)
+    if counts[2] == 0:  # of what the old policy never takes, the worst is assumed
+        new, asked["min_propensity"], asked["promise"] = [0.9, 0.09, 0.01], None, 0.4
+        asked |= {"confidence": None, "new": lambda x: np.tile(new, (len(x), 1))}
+        found = tether.decide(rows | {"p": rows["p"] / 0.9}, **asked)
+        mixed = (1 - found.share) * np.array([2 / 3, 1 / 3, 0]) + found.share * np.array(new)
+        assert np.allclose(np.exp(found.policy.log_prob_all(np.zeros(1, int))), mixed)
 
 
 WRONG = [

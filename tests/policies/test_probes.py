@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tether
 from tether._core.records import encode
-from tether.policies.kept_contexts import keep, kept
+from tether.policies.kept_contexts import format_of, keep, kept
 
 ACTIONS = np.array(["call", "visit", "wait"])
 
@@ -270,6 +270,14 @@ def test_contexts_of_every_kind_are_kept_exactly(contexts):
     else:
         assert found.dtype == contexts.dtype
         np.testing.assert_array_equal(found, contexts)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "object", None])
+def test_columns_that_may_have_gaps_have_one_format_with_and_without_them(dtype):
+    value = {"Int64": 1, "boolean": True}.get(dtype, "a")
+    both = [pd.DataFrame({"x": pd.array([value, x], dtype=dtype)}) for x in (value, None)]
+    for full, gap in (both, (["a", "b"], ["a", None])):
+        assert format_of("contexts", full) == format_of("contexts", gap)
 
 
 def test_every_context_is_probed_where_they_are_few():

@@ -62,29 +62,18 @@ def test_joined_candidates_are_exchangeable_and_served_ones_fit():
     found += [stats.kstest(rows.candidates[:, k], "norm").pvalue for k in range(4)]
     safe = shortlist.tethered(0.0)
     found.append(stats.kstest(safe.sample(contexts, rng), "norm").pvalue)
-    drawn, rows, index = shortlist.tethered(np.inf).sample_with_rows(contexts, rng)
-    assert np.array_equal(rows.picked(index), drawn)
     fits(found)
-    assert drawn.mean() > 0.5
+    assert shortlist.tethered(np.inf).sample(contexts, rng).mean() > 0.5
 
 
-def test_a_score_is_asked_once_per_row_that_is_served():
-    calls = []
-
-    def score(contexts, candidates):
-        calls.append(candidates.shape)
-        return candidates
-
-    policy = tether.Shortlist(draw, score, size=3).tethered(2.0)
-    policy.sample(np.zeros(10), RNG(0))
-    assert calls == [(10, 3)]
-
-
-def test_more_candidates_than_probes_list_are_served():
-    x, shortlist = np.zeros(100), tether.Shortlist(draw, lambda x, c: c, size=1001)
+def test_more_candidates_than_probes_list_are_served_and_each_is_scored_once():
+    x, calls = np.zeros(100), []
+    shortlist = tether.Shortlist(draw, lambda x, c: calls.append(c.shape) or c, size=1001)
     actions = draw(x, RNG(0))
     found = tether.calibrate(shortlist.make_log(x, actions, actions > 9, RNG(1)), alpha=0.15)
-    assert shortlist.tethered(found).sample(x, RNG(2)).shape == (100,)
+    policy = shortlist.tethered(found)
+    calls.clear()
+    assert (policy.sample(x, RNG(2)).shape, calls) == ((100,), [(100, 1001)])
 
 
 def losses_of(contexts, actions):

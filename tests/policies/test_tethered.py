@@ -123,11 +123,11 @@ def test_estimated_normalizers_are_the_integral_within_their_error(beta):
     found = tether.Tethered(SAFE, OPTIMIZED, beta).normalizer(1)
     assert abs(found.log_psi[0] - np.log(psi)) < 5 * found.standard_error[0] + 1e-6
     x = np.zeros(200)
-    few = tether.Tethered(SAFE, OPTIMIZED, beta, normalizer_draws=64)
-    each = few.normalizer(np.arange(200.0) * 0)
+    policy = tether.Tethered(SAFE, OPTIMIZED, beta)
+    each = policy.normalizer(np.arange(200.0) * 0)
     assert np.ptp(each.log_psi) == 0  # equal contexts share their draws
     both = SAFE.log_prob(200, x), OPTIMIZED.log_prob(200, x)
-    settled = settled_normalizer(few, x, *both)
+    settled = settled_normalizer(policy, x, *both)
     assert settled.standard_error.max() <= max(each.standard_error.max(), 0.1)
 
 
@@ -155,7 +155,6 @@ ERRORS = {
     "sampler": {"sampler": "magic"},
     "sampler 'grid' is for clip": {"sampler": "grid", "family": "mix"},
     "max_draws": {"family": "budgeted_clip(20)", "max_draws": 10},
-    "normalizer_draws": {"normalizer_draws": 1},
     "TokenTether": {"family": "token_clip"},
     "family": {"family": "clap"},
     "safe": {"safe": None},

@@ -50,8 +50,7 @@ def test_lines_in_contexts(family):
     contexts = np.repeat([0.5, 1.0, 2.5], 600)
     found = []
     for beta in BETAS:
-        options = {"family": family, "normalizer_draws": 20_000}
-        policy = tether.Tethered(safe, optimized, beta, **options)
+        policy = tether.Tethered(safe, optimized, beta, family=family)
         actions = policy.sample(contexts, generator(policy, 7))
         for x in np.unique(contexts):
             there = tether.Gaussian(x, 0.5 + 0.2 * x)

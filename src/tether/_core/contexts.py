@@ -20,6 +20,11 @@ def as_contexts(contexts: Any, actions: Any = None) -> Any:
         raise TypeError(f"actions must have one row per context, got {shown(actions)}")
     if contexts is None and actions is not None:
         contexts = len(actions)
+    if np.ma.is_masked(contexts):
+        raise ValueError(
+            "contexts has masked values: pass contexts.filled(value), with what both policies take "
+            "for a missing one, such as numpy.nan"
+        )
     number = isinstance(contexts, (int, np.integer)) and not isinstance(contexts, bool)
     if number:
         contexts = int(contexts)

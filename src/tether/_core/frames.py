@@ -37,13 +37,6 @@ def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:
     return plain_array(values) if np.ma.is_masked(values) else np.asarray(values)
 
 
-def optional(frame: Frame, argument: str, name: str | None) -> NDArray[Any] | None:
-    """The named column, else the column with the argument's own name, else None."""
-    if name is not None:
-        return column(frame, argument, name)
-    return column(frame, argument, argument) if argument in names(frame) else None
-
-
 UNSTATED = "<must be stated>"
 """The default of an argument that must be stated although None is one of its values."""
 ContextColumns: TypeAlias = "str | Sequence[str] | None"

@@ -71,22 +71,6 @@ def score(
     return scores
 
 
-def score_both(
-    safe: Policy,
-    optimized: Policy,
-    contexts: Any,
-    actions: NDArray[Any],
-    *,
-    drew_safe: bool | Booleans = False,
-    drew_optimized: bool | Booleans = False,
-) -> tuple[Floats, Floats]:
-    """Log-probabilities under both policies."""
-    return (
-        score("safe", safe, contexts, actions, drew=drew_safe),
-        score("optimized", optimized, contexts, actions, drew=drew_optimized),
-    )
-
-
 def table(name: str, policy: Any, contexts: Any) -> Floats:
     """The log-probability of every action in each context, or one row if all contexts are alike."""
     method = f"the {name} policy's log_prob_all"

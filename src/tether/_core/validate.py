@@ -71,7 +71,7 @@ def log_probabilities(name: str, values: Any, *, ndim: int = 1, zero: bool = Fal
     """Log-probabilities or log-densities: no NaN, no +inf, and −inf only if `zero` is true."""
     array = floats(name, values, ndim=ndim)
     if not array.max() < np.inf:  # NaN fails this too
-        reject(name, array, ~(array < np.inf), "a log-probability below +inf")
+        reject(name, array, ~(array < np.inf), "a number below +inf")
     if not zero and array.min() == -np.inf:
         accepted = "a finite log-probability, as the log states that the policy took this action"
         reject(name, array, np.isneginf(array), accepted)

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import validate
 from tether._core.arrays import Floats, Integers
 from tether._core.contexts import take
 from tether.aiming.aim import THE_LOSS, aim, tilt
@@ -21,6 +20,9 @@ from tether.policies.shortlist import Shortlist
 
 PLAIN, SHORTLIST_SIZES_TO_TRY = "plain", (4, 16)
 """The name of the optimized policy as it is; sizes of shortlists over infinitely many actions."""
+MULTIPLES, TEMPERATURES = (1.0, 2.0, 4.0), (1.0, 0.5)
+"""How much to tilt, in units of the multiplier at which the predicted loss is alpha, and at which
+temperatures of the optimized policy."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,6 @@ def aimed_candidates(
     *,
     bound: float | Mapping[str, float] = 1.0,
     fit: Build | None = None,
-    multiples: Sequence[float] = (1.0, 2.0, 4.0),
-    temperatures: Sequence[float] = (1.0, 0.5),
     families: Sequence[str | Family] = (),
     sizes: Sequence[int] | None = None,
 ) -> Build:
@@ -98,9 +98,6 @@ def aimed_candidates(
     fit : callable, optional
         A function of (rows, rng) that returns a loss model for each loss, by name, in place of
         `fit_loss`.
-    multiples, temperatures : sequence of float
-        How much to tilt, in units of the multiplier at which the predicted loss is alpha, and
-        temperatures of the optimized policy before it is tilted.
     families : sequence of str or Family, default ()
         Families other than clip for the optimized policy as it is, untilted: "mix".
     sizes : sequence of int, optional
@@ -114,8 +111,6 @@ def aimed_candidates(
     """
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
-    for each in (*multiples, *temperatures):
-        validate.number("multiples and temperatures", each, above=0, below=np.inf)
 
     def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
@@ -127,7 +122,7 @@ def aimed_candidates(
 
     def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         models = dict((fit or fit_each)(rows, rng))
-        bases = _bases(given, rows.safe, temperatures, sizes)
+        bases = _bases(given, rows.safe, sizes)
         warm = [name for name, base in bases.items() if isinstance(base, TemperedPolicy)]
         candidates = {name: base for name, base in bases.items() if name not in warm}
         for family in families:
@@ -138,7 +133,7 @@ def aimed_candidates(
             suffix = name.removeprefix(PLAIN).removeprefix(", ")
             single = isinstance(rows.contexts, int) and not isinstance(base, Shortlist)
             aimed = aim(base, models, 1 if single else rows.contexts, targets, rng=rng)
-            for multiple in multiples if any(aimed.multipliers.values()) else ():
+            for multiple in MULTIPLES if any(aimed.multipliers.values()) else ():
                 harder = {loss: multiple * each for loss, each in aimed.multipliers.items()}
                 title = f"aimed × {multiple:g}{suffix and ', ' + suffix}"
                 candidates[title] = tilt(base, models, harder)
@@ -147,19 +142,16 @@ def aimed_candidates(
     return build
 
 
-def _bases(
-    given: Any, safe: Any, temperatures: Sequence[float], sizes: Sequence[int] | None
-) -> dict[str, Any]:
+def _bases(given: Any, safe: Any, sizes: Sequence[int] | None) -> dict[str, Any]:
     """What may be tilted, by name: the policy at each temperature, and shortlists of it."""
     if isinstance(given, Shortlist):
         return {PLAIN: given}
-    bases: dict[str, Any] = {}
+    bases, temperatures = dict[str, Any](), list(TEMPERATURES)
     if is_finite(given):
         bases[PLAIN] = given
-        for warmth in temperatures:
-            if warmth != 1:
-                bases[f"{PLAIN}, temperature {warmth:g}"] = TemperedPolicy(given, warmth)
-        sizes, temperatures = sizes or (), (1.0,)
+        for warmth in temperatures[1:]:
+            bases[f"{PLAIN}, temperature {warmth:g}"] = TemperedPolicy(given, warmth)
+        sizes, temperatures = sizes or (), temperatures[:1]
     if safe is None and sizes != ():
         raise TypeError("safe is required for shortlists: pass LoggedRows(…, safe=safe)")
     for size in SHORTLIST_SIZES_TO_TRY if sizes is None else sizes:

@@ -79,6 +79,7 @@ class _Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, *, reset: bool = False) -> Any:
         """Features that are counted and named as in `fit`; a frame stays a frame."""
+        X = contexts.as_contexts(X) if np.ma.is_masked(X) else X  # which refuses masked values
         if hasattr(X, "columns"):
             validation.validate_data(self, X, reset=reset, skip_check_array=True)
             return X
@@ -340,8 +341,7 @@ class ThresholdClassifier(_Calibrated):
         With `groups`, the group of each row, there is a threshold and a promise for each.
         """
         new, X = self._with_features({"X": X, "y": y, "groups": groups})
-        by_group = {} if groups is None else {"groups": groups}
-        new._calibrate(X, new._labels(y, X.shape[0]), **by_group)
+        new._calibrate(X, new._labels(y, X.shape[0]), groups=groups)
         self.__dict__.update(vars(new))
         return self
 
@@ -385,8 +385,8 @@ class ThresholdClassifier(_Calibrated):
 
     def _calibrate(self, X: Any, labels: NDArray[Any], **options: Any) -> None:
         method = METHODS[validate.choice("method", self.method, METHODS)]
-        given = {name: getattr(self, name) for name in ("alpha", "promise", "confidence")}
-        options |= {name: value for name, value in given.items() if value is not None}
+        given = options | {name: getattr(self, name) for name in ("alpha", "promise", "confidence")}
+        options = {name: value for name, value in given.items() if value is not None}
         if self.loss == "false_discovery" and self.thresholds is None:
             raise ValueError(
                 "thresholds is required for loss 'false_discovery', a rate among the selected, "

@@ -19,30 +19,10 @@ if TYPE_CHECKING:
     from tether.policies.shortlist import Picker, Shortlist, ShortlistRows, TetheredShortlist
     from tether.policies.tethered import Decided, Tethered
 
-__all__ = [
-    "Categorical",
-    "Decided",
-    "DensityRatio",
-    "FinitePolicy",
-    "FunctionPolicy",
-    "Gaussian",
-    "Mixture",
-    "Normalizer",
-    "Picker",
-    "Policy",
-    "Pool",
-    "Served",
-    "Shortlist",
-    "ShortlistRows",
-    "Tethered",
-    "TetheredShortlist",
-    "as_policy",
-    "estimate_ratio",
-    "make_log",
-    "make_proposals",
-    "policy_from",
-    "serve",
-]
+__all__ = ["Categorical", "FinitePolicy", "FunctionPolicy", "Gaussian", "Mixture", "Policy", "Pool"]
+__all__ += ["Decided", "Normalizer", "Served", "Tethered", "as_policy", "policy_from", "serve"]
+__all__ += ["DensityRatio", "Picker", "Shortlist", "ShortlistRows", "TetheredShortlist"]
+__all__ += ["estimate_ratio", "make_log", "make_proposals"]
 
 _MODULES = (
     *("policy", "gaussian", "tethered", "logs", "categorical", "mixture", "functions"),

@@ -35,6 +35,13 @@ ALREADY_SAID = ("decisions that change", "risk")
 """Facts of a calibration that the first sentence of a decision has."""
 IN_PICTURES = {"safe": "old policy", "tethered": "this decision", "optimized": "new policy"}
 """What a decision calls the points of its picture."""
+USERS_WORDS = {
+    **{"a safe policy": "an old policy", "an optimized policy": "a new policy"},
+    **{"safe policy": "old policy", "optimized policy": "new policy"},
+    **{"the safe one": "the old one", "the optimized one": "the new one"},
+    **{"; safe_risk= sets it": "", ". If a tethered policy took them, pass it as logged_by": ""},
+}
+"""What a calibration says, and what a decision says instead."""
 STEPS_OF_PROMISE = 6
 """How often an interval is halved to find the smallest promise that a plan expects to pass."""
 
@@ -194,11 +201,7 @@ class Decision(Described):
 
 def _in_users_words(text: str) -> str:
     """A text of a calibration, in which policies are called what `decide` calls them."""
-    for theirs, ours in (
-        *(("safe policy", "old policy"), ("optimized policy", "new policy")),
-        *(("the safe one", "the old one"), ("; safe_risk= sets it", "")),
-        (". If a tethered policy took them, pass it as logged_by", ""),
-    ):
+    for theirs, ours in USERS_WORDS.items():
         text = text.replace(theirs, ours)
     return text
 

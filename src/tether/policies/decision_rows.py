@@ -151,7 +151,7 @@ def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> Re
     check_one_policy(recorded, month.contexts, month.actions)
     known, place = np.unique(labels(month.contexts), return_inverse=True)
     table = np.full((len(known), len(actions)), np.nan)
-    table[place, positions(actions, month.actions, "actions")] = recorded
+    table[place, positions(actions, month.actions)] = recorded
     missing, total = np.isnan(table).sum(axis=1), np.nansum(table, axis=1)
     whole = np.abs(total - 1) <= WHOLE
     if not (whole | (missing == 1) & (total < 1)).all():

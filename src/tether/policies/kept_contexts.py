@@ -18,8 +18,9 @@ from tether._core.contexts import column_values, length
 
 Format = dict[str, Any]
 Columns = dict[str, NDArray[Any]]
-NOTHING, NUMBERS, TEXT, VALUES, FRAME = "nothing", "numbers", "text", "values", "frame"
-"""The kinds of formats; values are lists, mappings, or anything else that JSON holds exactly."""
+NOTHING, NUMBERS, VALUES, FRAME = "nothing", "numbers", "values", "frame"
+"""The kinds of formats; values are text, lists, mappings, missing values: what JSON holds exactly.
+"""
 WIDE = {"f": "<f8", "i": "<i8", "u": "<u8"}
 """Actions are stored with 64 bits: safe and optimized policies may differ in precision."""
 MAX_PROBED_VALUES = 1 << 16
@@ -44,10 +45,7 @@ def format_of(name: str, rows: Any, *, wide: bool = False) -> Format:
         dtype = array.dtype.newbyteorder("<").str
         dtype = WIDE.get(array.dtype.kind, dtype) if wide else dtype
         return {"kind": NUMBERS, "dtype": dtype, "shape": shape}
-    plain = (isinstance(each, str) and not each.endswith("\0") for each in array.flat)
-    if array.dtype.kind == "U" or all(plain):  # numpy's text would lose a NUL at the end
-        return {"kind": TEXT, "shape": shape}
-    if array.dtype == object:
+    if array.dtype.kind in "UTO":
         return {"kind": VALUES, "shape": shape}
     raise TypeError(
         f"{name} must be numbers, times, text, lists or a frame of these to be stored, got dtype "
@@ -58,28 +56,25 @@ def format_of(name: str, rows: Any, *, wide: bool = False) -> Format:
 def _as_array(rows: Any) -> NDArray[Any]:
     """Rows as an array: of numbers or text where all values are of the same type."""
     array = np.asarray(rows)
-    alike = array.ndim == 1 and array.dtype == object and len(set(map(type, array))) == 1
+    alike = array.dtype == object and len(set(map(type, array.flat))) == 1
     return plain_array(array) if alike else array
 
 
 def _column_format(name: str, column: Any) -> Format:
-    """The format of a frame's column, with its categories or pandas' own type for it."""
-    if _is_categorical(column):
+    """The format of a frame's column, with its categories or pandas' own type for it.
+
+    A type that may have gaps has the same format with and without them.
+    """
+    if hasattr(column, "iloc") and hasattr(column, "cat"):
         listed = list(column.cat.categories)
         if not all(isinstance(each, (str, int, float)) for each in listed):
             raise TypeError(f"{name} must have texts or numbers as categories, got {listed!r:.80}")
         own = {"categories": listed, "ordered": bool(column.cat.ordered)}
-        return {"kind": NUMBERS, "dtype": "<i8", "shape": [], **own}
-    format_ = format_of(name, column_values(column))
-    of_numpy = isinstance(column.dtype, np.dtype) or not hasattr(column, "iloc")
-    return (
-        format_ if of_numpy or format_["kind"] == TEXT else {**format_, "pandas": str(column.dtype)}
-    )
-
-
-def _is_categorical(column: Any) -> bool:
-    """Whether a pandas column is categorical: its positions are stored, −1 where one is missing."""
-    return hasattr(column, "iloc") and hasattr(column, "cat")
+        return {"kind": VALUES, "shape": [], **own}
+    never = isinstance(column.dtype, np.dtype) and column.dtype != object
+    if never or not hasattr(column, "iloc"):
+        return format_of(name, column_values(column))
+    return {"kind": VALUES, "shape": [], "pandas": str(column.dtype)}
 
 
 def encode(name: str, rows: Any, format_: Format) -> Columns:
@@ -90,17 +85,13 @@ def encode(name: str, rows: Any, format_: Format) -> Columns:
     if kind == FRAME:
         columns = Columns()
         for key, held in format_["columns"]:
-            column = rows[key]
-            values = column.cat.codes if _is_categorical(column) else column_values(column)
-            columns |= encode(f"{name}/{key}", np.asarray(values), held)
+            columns |= encode(f"{name}/{key}", column_values(rows[key]), held)
         return columns
     array = _as_array(rows)
-    if kind == NUMBERS:
-        values = array.astype(format_["dtype"])
-        return {name: values.view(np.int64) if values.dtype.kind in "mM" else values}
     if kind == VALUES:
         return {name: _each(array, _to_json)}
-    return {name: array.astype(object)}
+    values = array.astype(format_["dtype"])
+    return {name: values.view(np.int64) if values.dtype.kind in "mM" else values}
 
 
 def decode(name: str, columns: Columns, format_: Format, count: int) -> Any:
@@ -123,8 +114,7 @@ def decode(name: str, columns: Columns, format_: Format, count: int) -> Any:
     if kind == NUMBERS:
         dtype = np.dtype(format_["dtype"]).newbyteorder("=")
         return np.array(columns[name], np.int64 if dtype.kind in "mM" else dtype).astype(dtype)
-    texts = np.asarray(columns[name])
-    return _each(texts, json.loads) if kind == VALUES else texts
+    return _as_array(_each(np.asarray(columns[name]), json.loads))
 
 
 def _pandas(held: list[tuple[Any, Format, NDArray[Any]]]) -> Any:
@@ -132,12 +122,10 @@ def _pandas(held: list[tuple[Any, Format, NDArray[Any]]]) -> Any:
 
     frame = []
     for _, each, values in held:
+        dtype: Any = each.get("pandas")
         if "categories" in each:
-            named = (each["categories"], each["ordered"])
-            frame.append(pd.Series(pd.Categorical.from_codes(values, *named)))
-        else:
-            column = pd.Series(values.tolist() if each["kind"] == TEXT else values)
-            frame.append(column.astype(each["pandas"]) if "pandas" in each else column)
+            dtype = pd.CategoricalDtype(each["categories"], each["ordered"])
+        frame.append(pd.Series(values, dtype=dtype))
     table = pd.concat(frame, axis=1)
     table.columns = pd.Index([key for key, _, _ in held])
     return table
@@ -157,7 +145,7 @@ def _to_json(value: Any) -> str:
     value = None if type(value).__name__ == "NAType" else value
     try:
         text = json.dumps(value)
-        if repr(json.loads(text)) != repr(value):
+        if not isinstance(value, str) and repr(json.loads(text)) != repr(value):
             raise TypeError("it would not read back unchanged")
         return text
     except (TypeError, ValueError) as error:

@@ -13,7 +13,6 @@ from tether._core.arrays import (
     Actions,
     Contexts,
     Floats,
-    Integers,
     Losses,
     check_row_indexes,
     plain_column,
@@ -139,8 +138,11 @@ def make_log(
         else:
             check_one_policy(stated_of_safe, contexts, actions)
             scores["safe"] = np.log(stated_of_safe)
-            if known is not None and len(known) == 2:
-                tables["safe"] = two_action_table(stated_of_safe, taken)
+            if known is not None and len(known) == 2:  # the other action had what is left
+                with np.errstate(divide="ignore"):
+                    other = np.log1p(-stated_of_safe)
+                own = taken[:, None] == np.arange(2)
+                tables["safe"] = np.where(own, scores["safe"][:, None], other[:, None])
     lowest = tables.get("safe", scores["safe"])
     if known is not None and "safe" not in tables and len(known) > 1:  # others share what is left
         left = 1 - np.exp(lowest) * (1 - PROPENSITY_TOLERANCE)
@@ -242,15 +244,6 @@ def max_ratio_of(min_propensity: float | None, log_safe: Floats, *, finite: bool
             f"probability {np.exp(lowest):.6g} or less"
         )
     return float(max(1 / smallest, np.exp(-lowest)))
-
-
-def two_action_table(propensities: Floats, taken: Integers) -> Floats:
-    """The log-probabilities of both actions: the one not taken had the remaining probability."""
-    table, rows = np.empty((len(taken), 2)), np.arange(len(taken))
-    with np.errstate(divide="ignore"):
-        table[rows, taken] = np.log(propensities)
-        table[rows, 1 - taken] = np.log1p(-propensities)
-    return table
 
 
 def approximation_of(*policies: Policy) -> tuple[str | None, float]:

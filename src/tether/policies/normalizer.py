@@ -56,7 +56,9 @@ def density_with_error(
 def exact_log_psi(
     log_safe_all: Floats, log_optimized_all: Floats, family: Family, log_beta: float
 ) -> Floats:
-    """Log ψ in each row, as the sum over finitely many actions."""
+    """Log ψ in each row, as the sum over finitely many actions; a single 0 where none is needed."""
+    if family.normalized or np.isinf(log_beta):
+        return np.zeros(1)
     return log_sum(np.atleast_2d(family.log_kernel(log_safe_all, log_optimized_all, log_beta)))
 
 
@@ -71,26 +73,6 @@ def log_sum(terms: Floats) -> Floats:
     return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
 
-def normalizers_by_context(
-    pair: PolicyPair,
-    contexts: Any,
-    family: Family,
-    log_beta: float,
-    draws: int,
-    rng: np.random.Generator,
-) -> Normalizer:
-    """ψ of every context from draws; equal contexts share them, whatever the order of rows."""
-    if isinstance(contexts, int):
-        return estimated_normalizer(pair, contexts, family, log_beta, draws, rng)
-    _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
-    pieces = [
-        estimated_normalizer(pair, piece, family, log_beta, draws, rng)
-        for piece in parts(take(contexts, first), max(1, policy_calls.SCORES_PER_PART // draws))
-    ]
-    log_psi = np.concatenate([each.log_psi for each in pieces])
-    return Normalizer(log_psi[place], np.concatenate([e.standard_error for e in pieces])[place])
-
-
 def estimated_normalizer(
     pair: PolicyPair,
     contexts: Any,
@@ -99,16 +81,30 @@ def estimated_normalizer(
     draws: int,
     rng: np.random.Generator,
 ) -> Normalizer:
-    """ψ from `draws` draws of each policy in each context, or in total without contexts."""
-    marginal = isinstance(contexts, int)
-    rows = 1 if marginal else length(contexts)
-    repeated = draws if marginal else take(contexts, np.repeat(np.arange(rows), draws))
-    policies = {"safe": pair.safe, "optimized": pair.optimized}
-    drawn = np.array([draw_and_score(name, policies, repeated, rng) for name in policies])
+    """ψ from `draws` draws of each policy in each context, or in total without contexts.
+
+    Equal contexts share their draws, whatever the order of rows.
+    """
+    if isinstance(contexts, int):
+        return _of_draws(pair, 1, draws, family, log_beta, rng)
+    _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
+    pieces = []
+    for piece in parts(take(contexts, first), max(1, policy_calls.SCORES_PER_PART // draws)):
+        repeated = take(piece, np.repeat(np.arange(length(piece)), draws))
+        pieces.append(_of_draws(pair, length(piece), repeated, family, log_beta, rng))
+    log_psi = np.concatenate([each.log_psi for each in pieces])
+    return Normalizer(log_psi[place], np.concatenate([e.standard_error for e in pieces])[place])
+
+
+def _of_draws(
+    pair: PolicyPair, rows: int, drawn_in: Any, family: Family, log_beta: float, rng: Any
+) -> Normalizer:
+    """ψ in some contexts from draws in each of them, one after the other."""
+    drawn = np.array([draw_and_score(name, pair.by_name, drawn_in, rng) for name in pair.by_name])
+    draws = drawn.shape[2] // rows
     # One row per context: first the draws of the safe policy, then those of the optimized one.
     safe, optimized = np.concatenate(drawn.reshape(2, 2, rows, draws), axis=2)
-    if pair.strict:
-        policy_calls.check_absolute_continuity(safe, optimized)
+    pair.check(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
     _check_mass(optimized - log_mass)
     if family.clips:

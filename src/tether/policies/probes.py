@@ -126,7 +126,14 @@ def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
     """Refuse policies, by name, that are not those of the probes; a ValueError says which."""
     if probes is None:
         return
-    _compare_actions(probes, given)
+    for name, policy in given.items():
+        if probes.actions is None or name == "candidates" or not is_finite(policy):
+            continue
+        if encode_actions(policy.actions) != probes.actions:
+            how = "the lists differ"
+            if not isinstance(probes.actions, str):
+                how = different_actions("the log", probes.actions, name, policy.actions)
+            raise ValueError(f"the {name} policy's actions are not those of the log: {how}")
     noted, now = {"safe": probes.log_safe, "optimized": probes.log_optimized}, dict[str, Floats]()
     for name, policy in given.items():
         why = probes.missing or ("" if probes.probed is not None else "there are no probes")
@@ -150,17 +157,6 @@ def check_probes(probes: Probes | None, given: Mapping[str, Any]) -> None:
     raise ValueError(
         ". ".join([*found, "Calibrate on a log of the policies that are to be served"])
     )
-
-
-def _compare_actions(probes: Probes, given: Mapping[str, Any]) -> None:
-    for name, policy in given.items():
-        if probes.actions is None or name == "candidates" or not is_finite(policy):
-            continue
-        if encode_actions(policy.actions) != probes.actions:
-            how = "the lists differ"
-            if not isinstance(probes.actions, str):
-                how = different_actions("the log", probes.actions, name, policy.actions)
-            raise ValueError(f"the {name} policy's actions are not those of the log: {how}")
 
 
 def _compare_digests(name: str, policy: Any, probes: Probes, why: str) -> None:

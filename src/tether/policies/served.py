@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import policy_calls, validate
-from tether._core.arrays import Contexts
+from tether._core.arrays import Contexts, shown
 from tether._core.contexts import as_contexts, length
 from tether.policies.policy import Policy
 from tether.policies.tethered import Tethered
@@ -36,9 +36,7 @@ class Served:
     failure: str = ""
 
 
-def serve(
-    policy: Policy, contexts: Contexts, rng: np.random.Generator, *, safe: Policy | None = None
-) -> Served:
+def serve(policy: Policy, contexts: Contexts, rng: np.random.Generator) -> Served:
     """Take an action in every context: the policy's, or the safe policy's if the call fails.
 
     A call fails as a whole, if the policy is unavailable, refuses a context, or its sampler reaches
@@ -48,11 +46,9 @@ def serve(
     Parameters
     ----------
     policy : Policy
-        The policy to serve, usually a `Tethered` policy.
+        The policy to serve, which knows its safe policy, as a `Tethered` one does.
     contexts, rng : array-like or int, and numpy.random.Generator
         As for `Policy.sample`.
-    safe : Policy, optional
-        The safe policy; that of a `Tethered` policy if omitted.
 
     Returns
     -------
@@ -70,9 +66,8 @@ def serve(
     'safe'
     """
     validate.generator("rng", rng)
-    safe = getattr(policy, "safe", None) if safe is None else safe
-    if safe is None:
-        raise TypeError(f"safe must be the safe policy, because {policy!r} has none")
+    if (safe := getattr(policy, "safe", None)) is None:
+        raise TypeError(f"policy must be tethered to a safe policy, got {shown(policy)}")
     contexts = as_contexts(contexts)
     try:
         return Served(draw_asking_every_policy(policy, contexts, rng), "tethered")
@@ -95,7 +90,8 @@ def draw_asking_every_policy(
     Accept-reject and tables ask both policies in any case. A family of single draws would call only
     the policy that its coin selects: here both are called, and the coin is tossed afterwards.
     """
-    if not _selects_by_coin(policy):
+    by_coin = isinstance(policy, Tethered) and policy.family.single_draw and policy.actions is None
+    if not by_coin or (len(policy.log_betas) == 1 and np.isinf(policy.log_beta)):
         return policy_calls.draw(name, policy, contexts, rng)
     both = (policy.optimized, "optimized"), (policy.safe, "safe")
     drawn = [draw_asking_every_policy(each, contexts, rng, name) for each, name in both]
@@ -104,13 +100,3 @@ def draw_asking_every_policy(
     shares = np.array([optimized_share_of(policy.family, each) for each in policy.log_betas])
     from_safe = rng.random(count) >= shares[which]
     return np.asarray(np.concatenate(drawn)[np.arange(count) + count * from_safe])
-
-
-def _selects_by_coin(policy: Any) -> bool:
-    """Whether a coin decides which of two policies is called."""
-    return (
-        isinstance(policy, Tethered)
-        and policy.family.single_draw
-        and policy.actions is None
-        and not (len(policy.log_betas) == 1 and np.isinf(policy.log_beta))
-    )

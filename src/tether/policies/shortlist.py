@@ -143,33 +143,29 @@ class Picker(TablePolicy):
 
     def scores(self, rows: ShortlistRows) -> Floats:
         """Score every candidate of each row, before scores are divided by the temperature."""
-        if not isinstance(rows, ShortlistRows):
-            raise TypeError(
-                f"contexts of a picker must be ShortlistRows, as Shortlist.draw makes them, got "
-                f"{type(rows).__name__}"
+        if not isinstance(rows, ShortlistRows) or rows.size != self.size:
+            raise ValueError(
+                f"contexts of a picker must be ShortlistRows with {self.size} candidates, as "
+                f"Shortlist.draw makes them, got {shown(rows)}"
             )
-        if rows.size != self.size:
-            raise ValueError(f"the rows have {rows.size} candidates, expected {self.size}")
         shape = (len(rows), self.size)
         if self._is_policy:
-            return self._log_ratio(*rows.pairs()).reshape(shape)
+            pairs, log_safe = rows.pairs(), np.zeros(1)
+            if self._reference is not None:
+                log_safe = policy_calls.score("safe", self._reference, *pairs, drew=True)
+            log_optimized = policy_calls.score("optimized", self.optimized, *pairs)
+            return np.reshape(log_optimized - log_safe, shape)
         # Copies: a function that sorts in place would move candidates away from their positions.
         contexts = rows.contexts.copy() if isinstance(rows.contexts, np.ndarray) else rows.contexts
         answer = self.optimized(contexts, rows.candidates.copy())
         if hasattr(answer, "detach"):  # a torch tensor
             answer = answer.detach().cpu().numpy()
-        array = np.asarray(answer)
-        if array.shape != shape:
+        if np.shape(answer) != shape:
             raise ValueError(
-                f"the score has shape {array.shape} for candidates of shape "
+                f"the score has shape {np.shape(answer)} for candidates of shape "
                 f"{rows.candidates.shape}, expected {shape}: one score per candidate"
             )
-        scores = validate.floats("the score's result", array, ndim=2)
-        if not scores.max() < np.inf:
-            validate.reject(
-                "the score's result", scores, ~(scores < np.inf), "a score below +inf, not NaN"
-            )
-        return scores
+        return validate.log_probabilities("the score's result", answer, ndim=2, zero=True)
 
     @property
     def check_every(self) -> float:
@@ -188,14 +184,6 @@ class Picker(TablePolicy):
         best = scores == scores.max(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(best) - np.log(best.sum(axis=1, keepdims=True)))
-
-    def _log_ratio(self, contexts: Any, actions: NDArray[Any]) -> Floats:
-        if self._reference is None:
-            return policy_calls.score("optimized", self.optimized, contexts, actions)
-        log_safe, log_optimized = policy_calls.score_both(
-            self._reference, self.optimized, contexts, actions, drew_safe=True
-        )
-        return np.asarray(log_optimized - log_safe)
 
 
 class Shortlist:
@@ -395,15 +383,8 @@ class TetheredShortlist:
 
     def sample(self, contexts: Contexts, rng: np.random.Generator) -> NDArray[Any]:
         """Draw candidates in each context and pick one."""
-        return self.sample_with_rows(contexts, rng)[0]
-
-    def sample_with_rows(
-        self, contexts: Contexts, rng: np.random.Generator
-    ) -> tuple[NDArray[Any], ShortlistRows, Integers]:
-        """Draw candidates in each context and pick one, and return the candidates as well."""
         rows = self.shortlist.draw(contexts, rng)
-        index = self.pick.sample(rows, rng)
-        return rows.picked(index), rows, index
+        return rows.picked(self.pick.sample(rows, rng))
 
     def __repr__(self) -> str:
         return f"TetheredShortlist({self.pick!r}, size={self.shortlist.size})"

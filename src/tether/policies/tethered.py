@@ -13,6 +13,7 @@ from tether._core.arrays import Actions, Contexts, Floats, plain_column
 from tether._core.contexts import as_contexts, length, part, take
 from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
+from tether.control.engine import LAST
 from tether.control.families import Family, PathFamily
 from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
@@ -54,7 +55,8 @@ class Tethered:
     beta drawn for it, and `log_prob` is that of the mixture.
 
     Clip never takes an action that the safe policy never takes. Other families refuse an optimized
-    policy that does, and so does an infinite beta beyond finitely many actions.
+    policy that does, unless they were calibrated on propensities alone, and so does an infinite
+    beta beyond finitely many actions.
 
     Parameters
     ----------
@@ -71,9 +73,6 @@ class Tethered:
         "adaptive"), or "metropolis".
     max_draws : int, default 100,000
         An action that takes more proposals than this is an error.
-    normalizer_draws : int, optional
-        Draws of each policy per context for an estimate of ψ; by default 256 in each context, and
-        65,536 without contexts.
 
     Examples
     --------
@@ -92,12 +91,15 @@ class Tethered:
         family: str | Family | None = None,
         sampler: str = "auto",
         max_draws: int = MAX_DRAWS,
-        normalizer_draws: int | None = None,
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
         self.safe, self.optimized = as_pair(safe, optimized)
-        self.log_betas, self.log_shares = _betas_of(found, self.log_beta)
+        # At which betas it is served, and the log share of each.
+        self.log_betas, self.log_shares = np.array([self.log_beta]), np.zeros(1)
+        if found is not None and found.chain is not None and found.chain.spread:
+            log_betas, shares = np.append(-np.inf, found.chain.log_betas), found.chain.probabilities
+            self.log_betas, self.log_shares = log_betas[shares > 0], np.log(shares[shares > 0])
         self.calibration, self.blend = found, 0.0 if found is None else found.blend
         self.beta = float(beta) if found is None else found.beta  # type: ignore[arg-type]
         if found is not None:
@@ -117,15 +119,14 @@ class Tethered:
             raise TypeError(f"family {name!r} is served by tether.llm.TokenTether")
         if sampler != "auto" and not is_clip:
             raise ValueError(f"sampler {sampler!r} is for clip, not {name!r}")
-        self.normalizer_draws = normalizer_draws
-        if normalizer_draws is not None:
-            validate.integer("normalizer_draws", normalizer_draws, 2)
         self.actions = shared_actions((self.safe, self.optimized))
         self.remembered: Normalizer | None = None  # an earlier estimate of ψ without contexts
         bounded = self.actions is not None or np.inf not in self.log_betas
-        strict = not (self.family.clips and bounded)
-        self._pair = PolicyPair(self.safe, self.optimized, strict=strict)
-        last = np.inf if strict else INFINITE_LOG_BETA
+        clipped, probes = self.family.clips and bounded, None if found is None else found.probes
+        # On propensities alone, mix is calibrated at the worst of what the safe policy never does.
+        alone = probes is not None and list(probes.fingerprints) == ["optimized"]
+        self._pair = PolicyPair(self.safe, self.optimized, strict=not (clipped or alone))
+        last = INFINITE_LOG_BETA if clipped else LAST if alone else np.inf
         self._betas = np.where(self.log_betas == np.inf, last, self.log_betas).tolist()
         # One of the two policies alone needs no normalizer.
         needs_none = self.family.normalized or bool(np.isinf(self._betas).all())
@@ -175,9 +176,7 @@ class Tethered:
             columns, tables = positions(self.actions, actions), self._tables(contexts)
             served = [picked(self._of_tables(*both), columns[rows]) for rows, both in tables]
             return np.concatenate(served)
-        both = policy_calls.score_both(self.safe, self.optimized, contexts, actions)
-        if self._pair.strict:
-            policy_calls.check_absolute_continuity(*both)
+        both = self._pair.score(contexts, actions)
         log_psi = [self._normalizer(contexts, log_beta).log_psi for log_beta in self._betas]
         return self._served(*both, log_psi)
 
@@ -254,18 +253,20 @@ class Tethered:
         size = count if isinstance(contexts, int) else size
         for start in range(0, count, size):
             own = part(contexts, start, start + size)
-            both = {"safe": self.safe, "optimized": self.optimized}
-            tables = [policy_calls.table(name, each, own) for name, each in both.items()]
+            tables = [policy_calls.table(*each, own) for each in self._pair.by_name.items()]
             if not isinstance(contexts, int):
                 tables[0] = np.broadcast_to(tables[0], (length(own), tables[0].shape[1]))
             safe, optimized = np.broadcast_arrays(*tables)
-            if self._pair.strict and max(self._betas) > -np.inf:
-                policy_calls.check_absolute_continuity(safe, optimized)
+            if max(self._betas) > -np.inf:
+                self._pair.check(safe, optimized)
             yield slice(start, start + length(own)), (safe, optimized)
 
     def _of_tables(self, safe: Floats, optimized: Floats) -> Floats:
-        log_psi = [self._exact_log_psi(safe, optimized, each)[:, None] for each in self._betas]
-        return self._served(safe, optimized, log_psi)
+        from tether.policies.normalizer import exact_log_psi
+
+        both = safe, optimized
+        log_psi = [exact_log_psi(*both, self.family, each)[:, None] for each in self._betas]
+        return self._served(*both, log_psi)
 
     def _served(self, safe: Floats, optimized: Floats, log_psi: list[Floats]) -> Floats:
         """Log-densities of what is served: at one beta, or averaged over several."""
@@ -276,39 +277,21 @@ class Tethered:
         ]
         return np.asarray(np.logaddexp.reduce(densities) if len(densities) > 1 else densities[0])
 
-    def _exact_log_psi(self, safe: Floats, optimized: Floats, log_beta: float) -> Floats:
-        """Log ψ in each row of two tables; a single 0 where no normalizer is needed."""
-        if self.family.normalized or np.isinf(log_beta):
-            return np.zeros(1)
-        from tether.policies.normalizer import exact_log_psi
-
-        return exact_log_psi(safe, optimized, self.family, log_beta)
-
     def _normalizer(self, contexts: Any, log_beta: float, more: int = 1) -> Normalizer:
-        from tether.policies.normalizer import Normalizer, normalizers_by_context
+        from tether.policies.normalizer import Normalizer, estimated_normalizer, exact_log_psi
 
         if self.family.normalized or np.isinf(log_beta):
             return Normalizer(np.zeros(1), np.zeros(1))
         if self.actions is not None:
             tables = self._tables(contexts)
-            log_psi = [self._exact_log_psi(*both, log_beta) for _, both in tables]
+            log_psi = [exact_log_psi(*both, self.family, log_beta) for _, both in tables]
             return Normalizer(found := np.concatenate(log_psi), np.zeros(len(found)))
         marginal = isinstance(contexts, int)
         single = marginal and len(self._betas) == 1
         if single and more == 1 and (remembered := self.remembered) is not None:
             return remembered
-        default = NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT
-        draws = more * (self.normalizer_draws or default)
+        draws = more * (NORMALIZER_DRAWS if marginal else NORMALIZER_DRAWS_PER_CONTEXT)
         rng = np.random.default_rng([0, NORMALIZER_STREAM])
-        estimate = normalizers_by_context(self._pair, contexts, self.family, log_beta, draws, rng)
+        estimate = estimated_normalizer(self._pair, contexts, self.family, log_beta, draws, rng)
         self.remembered = estimate if single else None
         return estimate
-
-
-def _betas_of(found: Calibration | None, log_beta: float) -> tuple[Floats, Floats]:
-    """The log betas at which a calibration is served, and the log share of each."""
-    chain = None if found is None else found.chain
-    if chain is None or not chain.spread:
-        return np.array([log_beta]), np.zeros(1)
-    log_betas, shares = np.append(-np.inf, chain.log_betas), chain.probabilities
-    return log_betas[shares > 0], np.log(shares[shares > 0])

@@ -106,7 +106,7 @@ class Envelope:
         return replace(self.tight(self.log_beta, safe_weight), adaptive=True)
 
 
-def grid_envelope(log_ratio: Floats, log_beta: float, *, points: int = WEIGHTS_ON_GRID) -> Envelope:
+def grid_envelope(log_ratio: Floats, log_beta: float) -> Envelope:
     """Choose the weight on a grid whose envelope is lowest on the observed ratios.
 
     The envelope is valid if no action has a ratio between the two observed next to β. A sampler
@@ -123,10 +123,9 @@ def grid_envelope(log_ratio: Floats, log_beta: float, *, points: int = WEIGHTS_O
             "no draw has positive probability under both policies: there is nothing to propose"
         )
     below, above = possible[possible <= log_beta], possible[possible >= log_beta]
-    nearest = np.array(
-        [*([below.max()] if len(below) else []), *([above.min()] if len(above) else [])]
-    )
-    tried = (Envelope(log_beta, float(weight), 0.0) for weight in np.linspace(0.0, 1.0, points))
+    nearest = np.concatenate([np.sort(below)[-1:], np.sort(above)[:1]])
+    weights = np.linspace(0.0, 1.0, WEIGHTS_ON_GRID)
+    tried = (Envelope(log_beta, float(weight), 0.0) for weight in weights)
     constants = [
         (envelope, float(envelope.log_importance_weight(nearest).max())) for envelope in tried
     ]
@@ -149,11 +148,6 @@ def overlap_envelope(from_safe: Floats, from_optimized: Floats, log_beta: float)
     kept = np.minimum(0.0, log_beta - from_optimized)
     optimized = np.exp(np.minimum(kept - log_psi, 0.0)).mean()
     return Envelope.tight(log_beta, float(safe / (safe + optimized)))
-
-
-def adaptive_envelope(log_beta: float) -> Envelope:
-    """Start with equal weights, to be shifted to the policy whose draws are accepted more often."""
-    return Envelope.tight(log_beta, 0.5, adaptive=True)
 
 
 def _log_proposal(safe_weight: float, log_ratio: Floats) -> Floats:

@@ -48,9 +48,9 @@ class Chains:
         self.steps, self.scored, self.calls = 0, self.count, 1
         self.proposed_safe = int(np.count_nonzero(start.from_safe))
 
-    def advance(self, steps: int, batch_size: int = PROPOSALS_PER_CALL) -> None:
+    def advance(self, steps: int) -> None:
         """Advance every chain by `steps`; the proposals for many steps are drawn in one call."""
-        at_once = max(1, batch_size // self.count)
+        at_once = max(1, PROPOSALS_PER_CALL // self.count)
         for done in range(0, steps, at_once):
             taken = min(at_once, steps - done)
             self.steps += taken
@@ -65,7 +65,7 @@ class Chains:
             chains = np.flatnonzero(last_move >= 0)
             self._replace_states(chains, draws, last_move[chains] * self.count + chains)
 
-    def settle(self, max_draws: int, batch_size: int = PROPOSALS_PER_CALL) -> None:
+    def settle(self, max_draws: int) -> None:
         """Continue the unsettled chains up to their first exact draw.
 
         Raises once a chain has taken `max_draws` steps, or all chains together `max_draws` times
@@ -80,7 +80,7 @@ class Chains:
                     f"forgotten their initial state after {self.scored:,} proposals in all, at "
                     f"max_draws = {max_draws:,} per action",
                 )
-            steps = min(max(1, batch_size // len(missing)), max_draws - taken)
+            steps = min(max(1, PROPOSALS_PER_CALL // len(missing)), max_draws - taken)
             draws, log_weight, exponential = self._propose(missing, steps)
             exact = exponential + log_weight >= self.envelope.log_constant
             any_exact = exact.any(axis=0)
@@ -116,22 +116,19 @@ def metropolis(
     rng: np.random.Generator,
     envelope: Envelope,
     *,
-    burn_in: int = BURN_IN_STEPS,
     max_draws: int = MAX_DRAWS,
-    batch_size: int = PROPOSALS_PER_CALL,
 ) -> tuple[NDArray[Any], SamplingInfo]:
     """Draw actions of the clip policy with Metropolis–Hastings chains, one per action.
 
-    Each chain runs for `burn_in` steps and until it has settled, and gives its last state.
-
-    The other arguments are those of `accept_reject`; the constant of the envelope decides when a
-    chain has settled, and `max_draws` limits its steps.
+    Each chain runs for 64 steps and until it has settled, and gives its last state. The arguments
+    are those of `accept_reject`; the constant of the envelope decides when a chain has settled, and
+    `max_draws` limits its steps.
     """
     groups, infos = [], []
-    for piece in parts(contexts, batch_size):
+    for piece in parts(contexts, PROPOSALS_PER_CALL):
         chains = Chains(pair, piece, rng, envelope)
-        chains.advance(min(burn_in, max_draws), batch_size)
-        chains.settle(max_draws, batch_size)
+        chains.advance(min(BURN_IN_STEPS, max_draws))
+        chains.settle(max_draws)
         groups.append(chains.actions)
         counts = chains.scored, chains.scored, chains.calls, chains.proposed_safe
         infos.append(SamplingInfo("metropolis", chains.count, *counts))

@@ -38,6 +38,11 @@ class PolicyPair:
     optimized: Policy
     strict: bool = True
 
+    @property
+    def by_name(self) -> dict[str, Policy]:
+        """Both policies, as errors call them."""
+        return {"safe": self.safe, "optimized": self.optimized}
+
     def propose(
         self, safe_weight: float, contexts: Contexts, rng: np.random.Generator
     ) -> ScoredDraws:
@@ -48,19 +53,32 @@ class PolicyPair:
         else:
             from_safe = rng.random(count) < safe_weight
         actions = self.draw(from_safe, contexts, rng)
-        drew = {"drew_safe": from_safe, "drew_optimized": ~from_safe}
-        scores = policy_calls.score_both(self.safe, self.optimized, contexts, actions, **drew)
-        log_safe, log_optimized = scores
-        if self.strict and safe_weight < 1.0:
-            policy_calls.check_absolute_continuity(log_safe, log_optimized)
+        log_safe, log_optimized = self.score(
+            contexts, actions, safe=from_safe, optimized=~from_safe
+        )
         return ScoredDraws(actions, log_optimized - log_safe, from_safe)
 
     def draw(
         self, from_safe: Booleans, contexts: Contexts, rng: np.random.Generator
     ) -> NDArray[Any]:
         """Draw one action per context from the policy chosen for it."""
-        both = {"safe": self.safe, "optimized": self.optimized}
-        return policy_calls.draw_chosen(both, ~from_safe, contexts, rng)
+        return policy_calls.draw_chosen(self.by_name, ~from_safe, contexts, rng)
+
+    def score(
+        self, contexts: Contexts, actions: NDArray[Any], **drew: Booleans
+    ) -> tuple[Floats, Floats]:
+        """Score actions under both policies, given which of them a policy drew, by its name."""
+        safe, optimized = (
+            policy_calls.score(name, each, contexts, actions, drew=drew.get(name, False))
+            for name, each in self.by_name.items()
+        )
+        self.check(safe, optimized)
+        return safe, optimized
+
+    def check(self, log_safe: Floats, log_optimized: Floats) -> None:
+        """Refuse an optimized policy that takes what the safe one never takes, if that matters."""
+        if self.strict:
+            policy_calls.check_absolute_continuity(log_safe, log_optimized)
 
 
 class DrawLimitError(RuntimeError):

@@ -8,6 +8,7 @@ accepted draw will do for any action that is missing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from tether._core import policy_calls
 from tether._core.arrays import Booleans, Contexts, Integers
-from tether._core.contexts import length, take
+from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import LOG_ACCEPT_TOLERANCE, Envelope
 from tether.sampling.policy_pair import DrawLimitError, PolicyPair, SamplingInfo
 
@@ -37,7 +38,6 @@ def accept_reject(
     *,
     budget: int | None = None,
     max_draws: int = MAX_DRAWS,
-    batch_size: int = PROPOSALS_PER_CALL,
     method: str = "accept-reject",
 ) -> tuple[NDArray[Any], SamplingInfo]:
     """Draw actions of the clip policy by accept-reject, one per context.
@@ -48,8 +48,8 @@ def accept_reject(
 
     With a `budget` of draws per action the safe policy acts once it is spent (budgeted clip).
     Without one, a `DrawLimitError` says that an action took more than `max_draws` draws, or all
-    together more than `max_draws` for each accepted action and one more. Policies are asked for at
-    most `batch_size` proposals in one call. `method` names the sampler in the record of the draws.
+    together more than `max_draws` for each accepted action and one more. `method` names the sampler
+    in the record of the draws.
 
     Examples
     --------
@@ -63,14 +63,11 @@ def accept_reject(
         raise ValueError(
             f"the budget of {budget:,} draws per action is above max_draws, {max_draws:,}"
         )
-    sampler = _Sampler(pair, contexts, rng, envelope, budget, max_draws, batch_size)
+    sampler = _Sampler(pair, contexts, rng, budget, max_draws)
     try:
-        actions = sampler.run()
+        actions = sampler.run(envelope)
     except _BrokenEnvelopeError:  # discard what was accepted under too low an envelope
-        tight, before = Envelope.tight(envelope.log_beta, envelope.safe_weight), sampler
-        sampler = _Sampler(pair, contexts, rng, tight, budget, max_draws, batch_size)
-        sampler.scored, sampler.calls = before.scored, before.calls
-        actions = sampler.run()
+        actions = sampler.run(Envelope.tight(envelope.log_beta, envelope.safe_weight))
     return actions, SamplingInfo(
         method=method,
         actions=len(actions),
@@ -82,41 +79,38 @@ def accept_reject(
     )
 
 
+@dataclass
 class _Sampler:
     """Passes of proposals over the rows that still lack an action."""
 
-    def __init__(
-        self,
-        pair: PolicyPair,
-        contexts: Contexts,
-        rng: np.random.Generator,
-        envelope: Envelope,
-        budget: int | None,
-        max_draws: int,
-        batch_size: int,
-    ) -> None:
-        self.pair, self.contexts, self.rng, self.envelope = pair, contexts, rng, envelope
-        self.budget, self.max_draws, self.batch_size = budget, max_draws, batch_size
-        self.shared = isinstance(contexts, int) and budget is None
+    pair: PolicyPair
+    contexts: Contexts
+    rng: np.random.Generator
+    budget: int | None
+    max_draws: int
+    scored: int = 0
+    calls: int = 0
+    fallbacks: int = 0
+
+    def run(self, envelope: Envelope) -> NDArray[Any]:
+        """All the actions, in the order of the contexts."""
+        self.envelope = envelope
+        self.shared = isinstance(self.contexts, int) and self.budget is None
         self.drawn, self.accepted = [0, 0], [0, 0]  # of the safe, then of the optimized policy
-        self.scored = self.calls = self.fallbacks = 0
         self.rows: list[Integers] = []
         self.pieces: list[NDArray[Any]] = []
-
-    def run(self) -> NDArray[Any]:
-        """All the actions, in the order of the contexts."""
         count = length(self.contexts)
         missing, per_action, repeats = np.arange(count), 0, 1
         limit = self.max_draws if self.budget is None else self.budget
         while len(missing) and per_action < limit:
-            chunks = self._chunks(missing, repeats)
+            chunks = parts(missing, max(1, PROPOSALS_PER_CALL // repeats))
             found = np.concatenate([self._propose_in(chunk, repeats) for chunk in chunks])
             per_action += repeats
             needed = (len(found) * repeats + per_action + 1) // (int(found.sum()) + 1)
             # Draws of a context serve no other: half of what is needed, so that few are wasted.
             wanted = int(1.1 * needed) + 1 if self.shared else needed // 2
             missing = missing[~found]
-            fits = self.batch_size // max(1, len(missing))
+            fits = PROPOSALS_PER_CALL // max(1, len(missing))
             repeats = max(1, min(wanted, fits, limit - per_action))
             taken = count - len(missing)
             if self.budget is None and sum(self.drawn) > self.max_draws * (taken + 1):
@@ -131,7 +125,7 @@ class _Sampler:
                 f"per action"
             )
         self.fallbacks = len(missing)
-        for chunk in self._chunks(missing, 1):
+        for chunk in parts(missing, PROPOSALS_PER_CALL):
             actions = policy_calls.draw("safe", self.pair.safe, self._at(chunk, 1), self.rng)
             self._store(chunk, actions)
             self.calls += 1
@@ -166,10 +160,6 @@ class _Sampler:
             counts[1] += int(np.count_nonzero(~safe))
         self.envelope = self.envelope.adapted(self.drawn, self.accepted)
         return found
-
-    def _chunks(self, rows: Integers, repeats: int) -> list[Integers]:
-        size = max(1, self.batch_size // repeats)
-        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def _at(self, rows: Integers, repeats: int) -> Any:
         if repeats == 1 and len(rows) == length(self.contexts):  # each once: no need to copy

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tether._core.arrays import Contexts, Floats, Integers
 from tether._core.contexts import length, part
 from tether.control.families import Family
-from tether.sampling.envelope import Envelope, adaptive_envelope, grid_envelope, overlap_envelope
+from tether.sampling.envelope import Envelope, grid_envelope, overlap_envelope
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info
 from tether.sampling.rejection_sampling import accept_reject
 
@@ -68,7 +68,7 @@ def find_envelope(
     if sampler in ("safe", "optimized"):
         return Envelope.tight(log_beta, 1.0 if sampler == "safe" else 0.0)
     if sampler == "adaptive":
-        return adaptive_envelope(log_beta)
+        return Envelope.tight(log_beta, 0.5, adaptive=True)
     marginal = isinstance(contexts, int)
     pilot_contexts = PILOT_DRAWS if marginal else part(contexts, 0, PILOT_DRAWS)
     from_safe, from_optimized = (

@@ -80,7 +80,7 @@ def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
-    names = ("safe", "family", "sampler", "max_draws", "normalizer_draws")
+    names = ("safe", "family", "sampler", "max_draws")
     optimized: Any = policy.optimized
     return {
         **{name: getattr(policy, name) for name in names},
