@@ -59,7 +59,6 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         (RELEASE + "[lisen]\n", "unknown field `lisen`"),
         (RELEASE + "[listen]\nport = 70000\n", "`$.listen.port`"),
         (RELEASE + '[listen]\nhost = "0.0.0.0"\n', "listen.host must be a loopback address"),
-        (RELEASE + '[access]\norigins = ["https://a/b"]\n', "`$.access.origins"),
         (RELEASE + "[flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
         (RELEASE + "[gateway]\n" + UPSTREAM, "missing required field `new`"),
         (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "`$.release.gateway.new.url`"),

@@ -22,7 +22,6 @@ from tether.runs import Guardrail
 Seconds = Annotated[float, Meta(ge=0.001, le=86_400)]
 Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-Origin = Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?$")]
 BaseUrl = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$")]
 Url = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+([/?]\S*)?$")]
 ImportPath = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")]
@@ -176,10 +175,9 @@ class Listen(Table, frozen=True, kw_only=True):
 
 
 class Access(Table, frozen=True, kw_only=True):
-    """The file of API keys, and the web pages that browsers may send requests from."""
+    """The file of API keys."""
 
     keys: Text | None = None
-    origins: tuple[Origin, ...] = ()
 
 
 class Limits(Table, frozen=True, kw_only=True):
