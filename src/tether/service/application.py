@@ -125,11 +125,13 @@ class Service:
             self.served.append(open_run(settings, metrics))
         if settings.gateway is not None:
             self.served.append(open_tethered(settings, metrics))
-        flags = {}
+        flags, names = {}, dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
             flags[served.title] = table.flag, served
+            if (other := names.setdefault(served.run.settings.salt, name)) != name:
+                raise ValueError(f"releases {other!r} and {name!r} must have stores of their own")
         if flags:
             found += endpoints_of(OfrepApi(flags))
         for each in self.served:
