@@ -65,7 +65,10 @@ def make_application(settings: ServiceSettings) -> Starlette:
         """What is said of a path or method that there is not."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         service.metrics.count("http_requests", "other", str(status))
-        words = {404: "there is no such path", 405: "another method is needed here"}
+        words = {
+            404: "there is no such path: see /openapi.json",
+            405: "another method is needed here",
+        }
         return error_response(ApiError(status, words.get(status, str(error))))
 
     application = Starlette(
