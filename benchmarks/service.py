@@ -1,10 +1,8 @@
-"""Decisions beside a bare Starlette endpoint, and chats through the gateway beside their upstream.
-
-python -m benchmarks.service [sqlite | postgresql] [clients, 16]
-"""
+"""Decisions beside a bare Starlette endpoint; chats through the gateway beside their upstream."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import subprocess
 import sys
@@ -46,7 +44,7 @@ async def ask(url: str, bodies: Iterator[dict], clients: int) -> list[float]:
     return seconds
 
 
-def main(store: str = "sqlite", clients: str = "16") -> None:
+def main(store: str, clients: int) -> None:
     """Ask both in turn, and print what was found."""
     soak, port = Soak(store, 1, 0), free_port()
     bare = subprocess.Popen([sys.executable, "-c", BARE.format(port=port)])
@@ -58,7 +56,7 @@ def main(store: str = "sqlite", clients: str = "16") -> None:
                 for address in found:
                     keys = (f"{turn} {n}" for n in range(REQUESTS))
                     bodies = (MESSAGE | {"user": n} if path == CHAT else {"key": n} for n in keys)
-                    found[address].append(asyncio.run(ask(address + path, bodies, int(clients))))
+                    found[address].append(asyncio.run(ask(address + path, bodies, clients)))
             ours, theirs = (1e3 * np.concatenate(each[1:]) for each in found.values())
             (p50, p99), (bare50, bare99) = (np.quantile(x, [0.5, 0.99]) for x in (ours, theirs))
             print(f"{path} on {store}: {theirs.mean() / ours.mean():.2f} x the rate;", end=" ")
@@ -69,4 +67,7 @@ def main(store: str = "sqlite", clients: str = "16") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", nargs="?", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("clients", nargs="?", type=int, default=16)
+    main(**vars(parser.parse_args()))

@@ -86,3 +86,4 @@ def test_any_text_is_redacted_without_an_error(text):
 def test_a_message_shows_no_login_of_a_url():
     message = "could not open postgresql://ann:s3cr%65t+x@host/clinic?a=b (file:///x)"
     assert redact_text(message) == "could not open postgresql://***@host/clinic?a=b (file:///x)"
+    assert redact_text(shown := redact_url("postgresql://ann:secret@host/clinic")) == shown

@@ -11,7 +11,7 @@ import yaml
 
 from tests.service.running import Receiver, bearer, keys_of, outcome, running, settings, until
 from tether.runs import Run
-from tether.service import add_key, webhooks
+from tether.service import add_key, make_application, webhooks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STRICT = {"guardrails": {"complaint": 0.05}, "old": {"complaint": 0.01}}
@@ -149,6 +149,15 @@ def test_several_releases_in_one_service(tmp_path):
         assert 'tether_alarm_standing{release="checkout"} 1.0' in metrics
         assert 'tether_alarm_standing{release="find"} 0.0' in metrics
     assert {path.name for path in tmp_path.glob("*.db")} == {"checkout.db", "search.db"}
+
+
+def test_two_releases_with_one_store_are_refused(tmp_path):
+    """However the store is named: else the keys and losses of one would count for the other."""
+    guardrails = {"guardrails": {"complaint": 0.5}, "old": {"complaint": 0.01}}
+    stores = {"checkout": "one.db", "search": f"sqlite:///{tmp_path}/one.db"}
+    releases = {name: guardrails | {"store": store} for name, store in stores.items()}
+    with pytest.raises(ValueError, match="'checkout' and 'search' must have stores of their own"):
+        make_application(settings(tmp_path, releases=releases))
 
 
 def documents(name):

@@ -24,7 +24,7 @@ URL = re.compile(
     re.VERBOSE | re.ASCII,
 )
 """A URL of which every part is beyond doubt: in parts, `@ : / ? #` must be percent-encoded."""
-_LOGIN_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}:/{1,3})(?![\w.-]*:\*\*\*@)\S*@")
+_LOGIN_IN_TEXT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}:/{1,3})(?!/|[\w.-]*:\*\*\*@)\S*@")
 _SECRET_IN_PATH = re.compile(r":.*@|(?:pass|pwd|secret|token)\w*\s*=", re.I | re.S)
 
 

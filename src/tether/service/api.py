@@ -7,7 +7,6 @@ logged.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -30,14 +29,11 @@ if TYPE_CHECKING:
 JSON_TYPE = "application/json"
 HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
-    408: {"Connection": "close"},  # the rest of the body is not waited for
     413: {"Connection": "close"},
     429: {"Retry-After": "60"},
     503: {"Retry-After": "1"},
 }
 """What a refusal says beside its body."""
-BODY_SECONDS = 10.0
-"""How long a body may take to arrive."""
 DRAINED_BYTES = 64_000_000
 """How much of a body that is too long is read and thrown away: otherwise its client would see a
 broken connection instead of the answer."""
@@ -177,21 +173,18 @@ class Handler:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """The whole body of a request, within a length and a time."""
+    """The whole body of a request, within a length."""
     kind = request.headers.get("content-type", JSON_TYPE)
     if kind.partition(";")[0].strip().lower() != JSON_TYPE:
         raise ApiError(415, f"the content type must be application/json, got {kind!r:.80}")
     content, read = bytearray(), 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                read += len(part)
-                if read <= most:
-                    content += part
-                elif read > DRAINED_BYTES:
-                    break
-    except TimeoutError:
-        raise ApiError(408, f"the body was not complete after {BODY_SECONDS:g} s") from None
+        async for part in request.stream():
+            read += len(part)
+            if read <= most:
+                content += part
+            elif read > DRAINED_BYTES:
+                break
     except ClientDisconnect:
         raise ApiError(400, "the client has closed the connection") from None
     if read > most:

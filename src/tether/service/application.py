@@ -10,8 +10,6 @@ from typing import Any
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -36,11 +34,6 @@ from tether.service.served import Served
 from tether.service.settings import ReleaseTable, ServiceSettings, title_of
 from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
-
-ALLOWED_HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key", "X-Tether-Key")
-OWN_HEADERS = ("Draws", "Id", "Key", "Served", "Stored", "System")
-EXPOSED_HEADERS = ("ETag", *(f"X-Tether-{name}" for name in OWN_HEADERS))
-"""What the web pages of access.origins may send, and see of an answer."""
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
@@ -72,20 +65,15 @@ def make_application(settings: ServiceSettings) -> Starlette:
         """What is said of a path or method that there is not."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         service.metrics.count("http_requests", "other", str(status))
-        words = {404: "there is no such path", 405: "another method is needed here"}
+        words = {
+            404: "there is no such path: see /openapi.json",
+            405: "another method is needed here",
+        }
         return error_response(ApiError(status, words.get(status, str(error))))
 
-    origins = Middleware(
-        CORSMiddleware,
-        allow_origins=settings.access.origins,
-        allow_methods=("GET", "POST"),
-        allow_headers=ALLOWED_HEADERS,
-        expose_headers=EXPOSED_HEADERS,
-    )
     application = Starlette(
         routes=service.routes,
         lifespan=service.running,
-        middleware=[origins] if settings.access.origins else [],
         exception_handlers={HTTPException: refuse},
     )
     application.router.redirect_slashes = False  # to a host that the client has named
@@ -140,11 +128,13 @@ class Service:
             self.served.append(open_run(settings, metrics))
         if settings.gateway is not None:
             self.served.append(open_tethered(settings, metrics))
-        flags = {}
+        flags, names = {}, dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
             flags[served.title] = table.flag, served
+            if (other := names.setdefault(served.run.settings.salt, name)) != name:
+                raise ValueError(f"releases {other!r} and {name!r} must have stores of their own")
         if flags:
             found += endpoints_of(OfrepApi(flags))
         for each in self.served:

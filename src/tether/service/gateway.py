@@ -127,8 +127,9 @@ class GatewayRelease(ServedRelease):
             self._reporting = asyncio.get_running_loop().create_task(self._report())
 
     def note_failure(self, upstream: str, reason: str) -> None:
-        """Count a request that an upstream has not answered."""
+        """Count and log a request that an upstream has not answered."""
         self.metrics.count("upstream_failures", self.title, upstream, reason)
+        log.warning("the %s upstream of %s has failed: %s", upstream, self.title, reason)
 
     async def _report(self) -> None:
         """Store losses, many at once, however long the store is away."""

@@ -1,8 +1,7 @@
 """A release behind HTTP: decisions, outcomes, and the gate.
 
-Everything that uses its store goes through one batcher: outcomes first, then what begins steps,
-then decisions, all in one transaction. So what is known of a step is stored before the step can
-end. All of it may be repeated: a key that comes back in a step has its system, and a loss that is
+Requests that wait for the store share one transaction: outcomes and other jobs first, decisions
+last. All of it may be repeated: a key that comes back in a step has its system, and a loss that is
 stored already is not stored again.
 
 The gate is for other rollout tools. `GET` tells in the body whether they may go on, as the web
@@ -13,10 +12,13 @@ not answer nobody knows, and the status is 503.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -25,21 +27,25 @@ from starlette.requests import Request
 
 from tether.runs import Release
 from tether.runs.decide_share import is_over, is_tightened, used_rows
-from tether.runs.errors import StoreError
+from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
 from tether.runs.state import LOSS, MICROSECONDS
 from tether.service.api import ApiError, endpoint, read_query
-from tether.service.batcher import Batcher
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
 from tether.service.settings import Limits
 from tether.service.status import Status
 
 LONGEST_KEY = 500
 """How many bytes a key may have."""
+LEAST_SECONDS = 0.005
+"""The least time that a job gets."""
+PAUSE_SECONDS = 0.02
+"""How long a store that has refused a call is left alone."""
 
 Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | int
 System = Literal["old", "new"]
+Job = Callable[[Transaction], Any]
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
@@ -142,12 +148,6 @@ class PatientRelease(Release):
                 super().begin_if_due(t)
 
 
-class Turn(Enum):
-    """In which order a transaction does what requests ask for."""
-
-    OBSERVE, OTHER, ASSIGN = range(3)
-
-
 class Decided(NamedTuple):
     """The system of a key, whether it is stored, and by this request for the first time."""
 
@@ -156,10 +156,18 @@ class Decided(NamedTuple):
     is_stored: bool
 
 
+class Batch:
+    """What requests ask of the store in one transaction: jobs, or keys; and until when."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Job | list[bytes], float]] = []
+        self.answers: asyncio.Task[list[Any]] | None = None
+
+
 class ServedRelease(Served):
     """A release that is served."""
 
-    run: Release
+    run: PatientRelease
     unit, fallback = "step", "old system"
 
     def __init__(
@@ -167,13 +175,14 @@ class ServedRelease(Served):
     ) -> None:
         super().__init__(name, title, release, limits.store_deadline, *metrics)
         self._answer_within = limits.answer_within
-        self._batcher = Batcher(self._call, "tether-release")
+        self._next, self._turn, self._is_ending = Batch(), asyncio.Lock(), False
+        self._thread = ThreadPoolExecutor(1, "tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided]:
         """The system of each key: the old one where the store has not taken them in time."""
         was = self.takes_rows
         try:
-            found: list[Decided] = await self._batcher.ask((Turn.ASSIGN, keys), self._answer_within)
+            found: list[Decided] = await self._ask(keys, self._answer_within)
             self.takes_rows = True
         except StoreError as error:
             found, self.takes_rows = [Decided("old", False, False)] * len(keys), False
@@ -202,49 +211,75 @@ class ServedRelease(Served):
             return self.run.observe_in(t, keys, np.array(arms), columns, **keep)
 
         with refusals():
-            within = self.deadline if within is None else within
-            new, without_row = await self._batcher.ask((Turn.OBSERVE, job), within)
+            new, without_row = await self._ask(job, self.deadline if within is None else within)
         self.metrics.count("outcomes", self.title, by=new)
         self.metrics.count("outcomes_without_row", self.title, by=without_row)
         return {"new": new, "without_row": without_row}
 
     async def close(self) -> None:
         """Store what waits, and close the store."""
-        await self._batcher.close()
+        self._is_ending = True
         await super().close()
+        self._thread.shutdown(wait=False)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
-        found: Result = await self._batcher.ask((Turn.OTHER, job), self.deadline)
+        found: Result = await self._ask(job, self.deadline)
         return found
 
     def _read(self, t: Transaction) -> Status:
         self.run.begin_if_due(t)
         return super()._read(t)
 
-    def _call(self, items: list[tuple[Turn, Any]], seconds: float) -> Sequence[Any]:
-        """What comes of items, all of them in one transaction."""
-        return self.run.submit(lambda t: self._in_turns(t, items), seconds)
+    async def _ask(self, item: Job | list[bytes], within: float) -> Any:
+        """What a job returns, or the systems of keys; a store that fails is asked again in time."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + within
+        while True:
+            batch, place = self._next, len(self._next.asked)
+            batch.asked.append((item, until))
+            if batch.answers is None:
+                batch.answers = asyncio.create_task(self._answer(batch))
+            try:
+                found = (await asyncio.shield(batch.answers))[place]
+            except StoreError as error:
+                is_over = self._is_ending or clock() + PAUSE_SECONDS + LEAST_SECONDS > until
+                if is_over or isinstance(error, TamperedError):
+                    raise
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if isinstance(found, Exception):
+                raise found
+            return found
 
-    def _in_turns(self, t: Transaction, items: list[tuple[Turn, Any]]) -> Sequence[Any]:
-        results: list[Any] = [None] * len(items)
-        for turn in (Turn.OBSERVE, Turn.OTHER):
-            for place, (its, job) in enumerate(items):
-                if its is turn:
-                    try:
-                        results[place] = job(t)
-                    except (ValueError, ApiError) as error:
-                        results[place] = error
-        asked = {place: keys for place, (its, keys) in enumerate(items) if its is Turn.ASSIGN}
+    async def _answer(self, batch: Batch) -> list[Any]:
+        """The answers to all who have come while the batch before was answered."""
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            self._next, items = Batch(), [item for item, _ in batch.asked]
+            left = min(until for _, until in batch.asked) - loop.time()
+            seconds = min(self.deadline, max(LEAST_SECONDS, left))
+            job = partial(self._carry_out, items)
+            return await loop.run_in_executor(self._thread, self.run.submit, job, seconds)
+
+    def _carry_out(self, items: list[Job | list[bytes]], t: Transaction) -> list[Any]:
+        """Jobs first, so that what is known of a step is stored before a key can end it."""
+        found: list[Any] = [None] * len(items)
+        asked = dict[int, list[bytes]]()
+        for place, item in enumerate(items):
+            if isinstance(item, list):
+                asked[place] = item
+                continue
+            try:
+                found[place] = item(t)
+            except (ValueError, ApiError) as error:
+                found[place] = error
         if asked:
-            every = dict.fromkeys(key for keys in asked.values() for key in keys)
-            arms, fresh = self.run.assign_in(t, list(every))
+            arms, fresh = self.run.assign_in(t, list(dict.fromkeys(chain(*asked.values()))))
             for place, keys in asked.items():
-                results[place] = []
-                for key in keys:
-                    system = cast(System, SYSTEMS[arms[key]])
-                    results[place].append(Decided(system, key in fresh, True))
-                    fresh.discard(key)
-        return results
+                pairs = [(cast(System, SYSTEMS[arms[key]]), key in fresh) for key in keys]
+                found[place] = [Decided(system, is_first, True) for system, is_first in pairs]
+                fresh.difference_update(keys)
+        return found
 
     # ---- endpoints ------------------------------------------------------------------------------
 

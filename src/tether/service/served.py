@@ -140,8 +140,6 @@ class Served:
         except StoreError as error:
             if self.is_available or self.seen is None:
                 log.error("the store of %s is unavailable: %s", self.title, error)
-        except ApiError:  # the service is shutting down
-            raise
         except Exception:  # it must go on
             log.exception("looking at the store of %s failed", self.title)
         before, was = self.seen, self.is_available  # other looks may have ended meanwhile
@@ -156,8 +154,7 @@ class Served:
     async def _follow(self) -> None:
         while True:
             await asyncio.sleep(FOLLOW_SECONDS)
-            with suppress(ApiError):
-                await self.look()
+            await self.look()
 
     def _read(self, t: Transaction) -> Status:
         """What holds, inside a transaction."""

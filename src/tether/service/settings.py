@@ -11,7 +11,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -22,10 +22,12 @@ from tether.runs import Guardrail
 Seconds = Annotated[float, Meta(ge=0.001, le=86_400)]
 Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-Origin = Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?$")]
 BaseUrl = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$")]
 Url = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+([/?]\S*)?$")]
 ImportPath = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")]
+IN_WORDS = {BaseUrl: "a URL such as https://host/v1", Url: "a URL such as https://host/path"}
+IN_WORDS |= {ImportPath: "package.module:function", Name: "letters, digits, '.', '_' or '-'"}
+"""What the patterns ask for."""
 EventKind = Literal["alarm", "halt", "resume", "step", "round", "store"]
 
 OWN_PATHS = ("v1", "ofrep", "healthz", "readyz", "metrics", "openapi.json")
@@ -176,10 +178,9 @@ class Listen(Table, frozen=True, kw_only=True):
 
 
 class Access(Table, frozen=True, kw_only=True):
-    """The file of API keys, and the web pages that browsers may send requests from."""
+    """The file of API keys."""
 
     keys: Text | None = None
-    origins: tuple[Origin, ...] = ()
 
 
 class Limits(Table, frozen=True, kw_only=True):
@@ -322,5 +323,11 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
     given = Path(path)
     try:
         return make_settings(tomllib.loads(given.read_text(encoding="utf-8")), given.parent)
-    except (ValueError, TypeError, AttributeError) as error:  # a value where a table belongs
-        raise ValueError(f"{given}: {error}") from None
+    except ValueError as error:
+        message = str(error)
+        for kind, words in IN_WORDS.items():
+            pattern = get_args(kind)[1].pattern
+            message = message.replace(f"`str` matching regex {pattern!r}", words)
+        raise ValueError(f"{given}: {message}") from None
+    except (TypeError, AttributeError):
+        raise ValueError(f"{given}: release, flag and gateway must be tables") from None

@@ -151,7 +151,10 @@ def open_tethered(
     safe = ChatPolicy(reached.pop("url"), **reached)
     drawn = Shortlist(safe, size=gateway.candidates, temperature=gateway.pick_temperature)
     given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
-    run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
+    try:
+        run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
+    except TypeError as error:
+        raise ValueError(f"gateway.controller: {error}") from error
     served = run, "gateway", deadline, metrics or ServiceMetrics()
     return TetheredRun(old, *served, lambda rows: policies[name], name)
 
