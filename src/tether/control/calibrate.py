@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -291,17 +291,14 @@ def _constraints(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
             f"from a frame, tether.make_log from policies and actions"
         )
-    names, constraints = list(log.loss_names), []
-    for name, value in ((asked, targets), ("bound", bound)):
-        if isinstance(value, Mapping) and set(value) != set(names):
-            raise ValueError(f"{name} names the losses {list(value)}, but the log has {names}")
+    names, constraints = log.loss_names, []
+    levels, bounds = _of_each(asked, targets, names), _of_each("bound", bound, names)
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     for name in names:
         key = f"[{name!r}]" if len(names) > 1 or isinstance(targets, Mapping) else ""
-        given = (value[name] if isinstance(value, Mapping) else value for value in (bound, targets))
-        worst = validate.number(f"bound{key}", next(given), above=0, below=1e200)
-        tolerated = validate.real(f"{asked}{key}", next(given))
+        worst = validate.number(f"bound{key}", bounds[name], above=0, below=1e200)
+        tolerated = validate.real(f"{asked}{key}", levels[name])
         if tolerated >= worst:
             raise ValueError(
                 f"{asked}{key} must be above 0 and below bound = {worst:g}, got {tolerated:g}; "
@@ -330,16 +327,23 @@ def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
     """What the safe policy's risks are known to be at most, each below its promise."""
-    alphas = {each.name: each.alpha for each in constraints}
     if safe_risk is None:
         return {}
-    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(alphas, safe_risk)
-    if odd := stated.keys() - alphas:
-        raise ValueError(f"safe_risk names the losses {sorted(odd)}, but the log has {[*alphas]}")
+    alphas = {each.name: each.alpha for each in constraints}
     return {
         name: validate.number("safe_risk", value, above=0, below=alphas[name], including=(0,))
-        for name, value in stated.items()
+        for name, value in _of_each("safe_risk", safe_risk, alphas).items()
     }
+
+
+def _of_each(
+    asked: str, value: float | Mapping[str, float], losses: Collection[str]
+) -> Mapping[str, float]:
+    """What is stated of each loss; a safe risk may be known of some of them alone."""
+    stated = value if isinstance(value, Mapping) else dict.fromkeys(losses, value)
+    if not stated.keys() <= set(losses) or len(stated) < len(losses) * (asked != "safe_risk"):
+        raise ValueError(f"{asked} names the losses {list(stated)}, but the log has {[*losses]}")
+    return stated
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:

@@ -82,7 +82,7 @@ def check_rows(
         findings += _losses(rows, found)
     if not contextual or "log_safe_all" in rows.names or context is not None:
         findings += _copies(found["hashes"], len(rows))
-    if draws is not None and len(draws) == len(rows) and (_bits(draws) == _bits(rows)).all():
+    if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
             "policy or of both"
@@ -155,14 +155,13 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
-def _bits(rows: Rows) -> NDArray[np.uint64]:
-    """Sums over the bits of the scores, which do not depend on the order of the rows."""
+def _digest(rows: Rows) -> int:
+    """A number that the scores determine, in any order of the rows."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        scores = np.array([block[f"log_{policy}"] for policy in POLICIES], np.float64)
-        return {"sums": scores.view(np.uint64).sum(axis=1)}
+        return {"sum": hash_rows(block[f"log_{policy}"] for policy in POLICIES).sum()}
 
-    return np.asarray(rows.reduce(kernel, {"sums": "sum"})["sums"])
+    return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
 
 
 # ---- what it tells -----------------------------------------------------------------------------

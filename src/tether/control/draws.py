@@ -147,8 +147,6 @@ def with_draws(
         block = next(iter(log.rows.blocks(1)))
         safe, optimized = block["draws_safe"].shape[1], block["draws_optimized"].shape[1]
         budget = min(safe, optimized, DEFAULT_BUDGET) if budget is None else budget
-        if min(safe, optimized) < budget:
-            raise ValueError(few_draws(budget, safe, optimized))
         largest = sharing(log.rows)
         per_draw = len(log) / largest
         return log.rows, budget, (safe * per_draw, optimized * per_draw), largest > 1

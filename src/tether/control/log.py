@@ -274,19 +274,16 @@ class Log(Columned, Described):
         """
         from tether.scan import open_rows
 
-        contextual = False
-
         def places(known: list[str]) -> Chosen:
-            nonlocal contextual
             chosen = choose(known, columns, SCANNED_COLUMNS, loss)
             listed = "log_safe_all" in chosen or "draws_safe" in chosen
             empty = {name: np.zeros(1, dtype=np.int64) for name in known}
-            labels = read_contexts(empty, context, used(chosen), has_tables=listed)
-            contextual = listed or labels is not None
+            read_contexts(empty, context, used(chosen), has_tables=listed)  # are they stated?
             return chosen
 
         check = partial(check_log, safe_share=safe_share, max_ratio=max_ratio)
         rows = open_rows(source, places, where, derive=with_ratios, check=check)
+        contextual = context is not None or "draws_safe" in rows.names
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
         if held := getattr(rows, "metadata", {}).get(EXPORT.encode()):
             log.probes = Probes({EXPORT: held.decode()})
@@ -436,15 +433,13 @@ class Proposals(Columned):
                 "context must be None: proposals with contexts cannot be read in parts; store the "
                 "draws of each row's context beside it (Log.scan, safe_draws and optimized_draws)"
             )
-        by, listed = "", False
 
         def places(known: list[str]) -> Chosen:
-            nonlocal by, listed
             by, listed = who_drew(known, drawn_by)
             return choose(known, columns, DRAW_COLUMNS) | ({"from_safe": by} if listed else {})
 
         def derive(block: Block) -> Block:
-            drew: Any = block["from_safe"] if listed else by
+            drew = block.get("from_safe", drawn_by or "optimized")
             return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
 
         proposals = cls.__new__(cls)

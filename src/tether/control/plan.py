@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -227,11 +226,8 @@ def plan(
 # ---- how many rows -----------------------------------------------------------------------------
 
 
-class _Losses(NamedTuple):
-    """The sizes of the safe policy's losses above 0, and the share of rows that have each."""
-
-    sizes: Floats
-    shares: Floats
+_Losses = tuple[Floats, Floats]
+"""The sizes of the safe policy's losses above 0, and the share of rows that have each."""
 
 
 def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
@@ -269,7 +265,7 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
 
     if made.safe_risk >= made.level:
         return 0.0
-    share = float(losses.shares.sum())
+    share = float(losses[1].sum())
     spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
     low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
     count = np.unique(np.linspace(low, high, min(high - low + 1, MOST_COUNTS)).astype(np.int64))
@@ -286,7 +282,8 @@ def _passes(made: Plan, losses: _Losses, rows: int, count: Integers) -> Floats |
     """
     from scipy.special import ndtri
 
-    bound, level, added = made.bound, made.level, np.append(0.0, losses.sizes)[:, None]
+    (sizes, shares), bound, level = losses, made.bound, made.level
+    added = np.append(0.0, sizes)[:, None]
     tolerated, stakes = level, None
     if made.rule == "promise":
         tolerated, stake = design(rows, level, bound)
@@ -296,10 +293,10 @@ def _passes(made: Plan, losses: _Losses, rows: int, count: Integers) -> Floats |
         stakes, log_shares = bettors(Constraint("loss", level, bound), rows, error)
     if stakes is not None:  # bounded: who has lost everything adds no more noise
         added = np.log(np.maximum(factors(added, 1.0, 1.0, tolerated, stakes, bound), 1e-100))
-    chances = losses.shares / max(losses.shares.sum(), 1e-300)
+    chances = shares / max(shares.sum(), 1e-300)
     mean, number = chances @ added[1:], count[:, None]
     deviation = np.sqrt(np.maximum(chances @ (added[1:] - mean) ** 2, 0.0))
-    noises = NOISES if len(losses.sizes) > 1 else 1
+    noises = NOISES if len(sizes) > 1 else 1
     noise = ndtri((np.arange(noises) + 0.5) / noises)[:, None, None]
     total = number * mean + np.sqrt(number) * deviation * noise + (rows - number) * added[0]
     if made.rule == "confidence":
@@ -337,9 +334,9 @@ class _Points:
         """The losses of the points; one of size B that never comes if none have any."""
         harmed = (self.loss > 0) & (self.share > 0)
         if not harmed.any():
-            return _Losses(np.full(1, self.problem.constraints[0].bound), np.zeros(1))
+            return np.full(1, self.problem.constraints[0].bound), np.zeros(1)
         sizes, place = np.unique(self.loss[harmed], return_inverse=True)
-        return _Losses(sizes, np.bincount(place, self.share[harmed]).astype(np.float64))
+        return sizes, np.bincount(place, self.share[harmed]).astype(np.float64)
 
     def tilted(self, mean: float) -> _Points:
         """The points with another mean loss: harmful ones count more, or less."""

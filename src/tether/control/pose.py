@@ -6,6 +6,7 @@ tables of all actions, and cancels for clip without contexts. Otherwise clip bec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -245,17 +246,20 @@ def _pose_path(
     The test weight is the largest among draws of the policies along the path: proof that the next
     action is unforeseen with probability at most 1/(m + 1) in `tether.control.promise`.
     """
-    path, share = log.policy_path, log.safe_share or 1.0
+    path = log.policy_path
     if path is None or path.family != family.name:
         raise ValueError(
             f"family {family.name!r} needs a policy_path of that family in the log, the density of "
             f"each action at several betas (tether.llm.TokenTether makes it), got {path!r}"
         )
     drawn = None if proposals is None or test_weight is None else proposals.policy_path
-    label = _test_weight(test_weight, log, family, drawn is not None)
-    if drawn is None or proposals is None or label != "empirical":
-        kernel = kernels.PathKernel(path.log_beta)
-        return Problem(log.rows, family, kernel, constraints, label, safe_share=share)
+    problem = Problem(
+        *(log.rows, family, kernels.PathKernel(path.log_beta), constraints),
+        test_weight=_test_weight(test_weight, log, family, drawn is not None),
+        safe_share=log.safe_share or 1.0,
+    )
+    if drawn is None or proposals is None or problem.test_weight != "empirical":
+        return problem
     assert drawn.drawn_at is not None
     every = np.append(path.log_beta, np.inf)
     levels = np.flatnonzero(np.isin(every, drawn.drawn_at))
@@ -269,10 +273,10 @@ def _pose_path(
     shared = log.context is not None and (
         proposals.context is None or bool(np.isin(proposals.context, log.context).any())
     )
-    kernel = kernels.PathKernel(path.log_beta, levels)
-    return Problem(
-        *(log.rows, family, kernel, constraints, label, proposals.rows),
-        safe_share=share,
+    return replace(
+        problem,
+        kernel=kernels.PathKernel(path.log_beta, levels),
+        draws=proposals.rows,
         foreseeing=(fewest, fewest),
         shares_draws=shared,
     )

@@ -27,7 +27,7 @@ import numpy as np
 
 from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.chain import Bet
+from tether.control.chain import factors
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Constraint, Problem, log_of, scores
 from tether.control.kernels import (
     ClipKernel,
@@ -81,29 +81,48 @@ class Weights:
             found[-1] = np.inf
         return found
 
-    def log_capitals(self, bet: Bet) -> Floats:
-        """Logs of what its bettors have after all rows (betas × bettors): one pass.
+    def log_capitals(self, constraint: Constraint, level: float, stakes: Floats) -> Floats:
+        """Logs of what bettors against a level of one loss have after all rows (betas × bettors).
+
+        `stakes` has a row for each beta, or one for all, and a column for each bettor. Where
+        weights are known up to a factor g, `ratio_error`, excesses over the level are multiplied by
+        g if they are positive and divided by it if not, which can only raise E[(l − a)·w]; and
+        weights are divided by g, so that their expectation is at most 1. Then E[Z] ≥ (R − a)/g.
 
         With a column `by_safe`, half of each capital is bet on these rows alone, with a stake that
         is larger as they are fewer: what a later policy hardly ever does says nothing of betas near
         the safe policy.
         """
-        rows, halves = self.cells.get(bet.constraint.name, self.problem.rows), []
+        rows, halves = self.cells.get(constraint.name, self.problem.rows), []
         if "by_safe" not in rows.names:
             size = max(64, ENTRIES // len(self.t) // 64 * 64)
-            kernel = partial(self._log_capitals, bet)
+            kernel = partial(self._log_capitals, constraint, level, stakes)
             return np.asarray(rows.reduce(kernel, {"logs": "sum"}, size)["logs"])
         columns = dict(rows.columns)
         by_safe = columns.pop("by_safe")
         for which in [np.ones_like(by_safe), by_safe][: 1 + by_safe.any()]:
             own = Rows({name: column[which] for name, column in columns.items()})
             half = replace(self, problem=replace(self.problem, rows=own))
-            stakes = bet.stakes * (len(rows) + 1) / (len(own) + 1)
-            halves.append(half.log_capitals(replace(bet, stakes=stakes)))
+            larger = stakes * (len(rows) + 1) / (len(own) + 1)
+            halves.append(half.log_capitals(constraint, level, larger))
         return np.asarray(np.logaddexp.reduce(halves, axis=0) - np.log(len(halves)))
 
-    def _log_capitals(self, bet: Bet, block: Block) -> dict[str, Any]:
-        return {"logs": bet.log_capitals(block, *self.weigh(block))}
+    def _log_capitals(
+        self, constraint: Constraint, level: float, stakes: Floats, block: Block
+    ) -> dict[str, Any]:
+        """Sums over a block; a column `count` says how many rows a row stands for."""
+        (weight, limit), loss = self.weigh(block), block[f"loss/{constraint.name}"]
+        error, bound = constraint.ratio_error, constraint.bound
+        if error != 1:
+            away = loss - level
+            loss = level + np.where(away > 0, away * error, away / error)
+            weight, limit, bound = weight / error, limit / error, level + error * (bound - level)
+        count, found = block.get("count", np.ones(1)), []
+        for stake in np.atleast_2d(stakes).T:
+            each = factors(loss, weight, limit, level, stake[:, None], bound)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found.append(np.where(count > 0, np.log(each) * count, 0.0).sum(axis=1))
+        return {"logs": np.stack(found, axis=1)}
 
     def weigh(self, block: Block) -> tuple[Floats, Floats]:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
