@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -156,7 +156,7 @@ def calibrate(
             found = search_again(found)
         problem, own, levels = found.problem, found.largest(), found.levels
     else:
-        weights, error = _weights(problem, log, rule)
+        weights = _weights(problem, log, rule)
         if confidence is not None:
             from tether.control.confidence import certify
 
@@ -165,8 +165,9 @@ def calibrate(
         else:
             uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
             known = _known_risks(safe_risk, constraints)
-            given: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
-            chain, own = find_chain(weights, uniform, rows=len(log), safe_risk=known, **given)
+            chain, own = find_chain(
+                *(weights, uniform), rows=len(log), safe_risk=known, spread=spread, looks=looks
+            )
             after = min(int(np.count_nonzero(weights.t <= chain.log_beta)), len(weights.t) - 1)
             if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
                 notes = (LOOSE,)
@@ -207,8 +208,8 @@ def calibrate(
 # ---- the rules ---------------------------------------------------------------------------------
 
 
-def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
-    """The weights of a proof, and the probability that their normalizing constants are wrong."""
+def _weights(problem: Problem, log: Log, asked: str) -> Weights:
+    """The weights of a proof; an error where the proposals do not make them."""
     from tether.control.unbiased import unbiased_weights
 
     if problem.shares_draws and problem.kernel.from_draws:
@@ -229,7 +230,7 @@ def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
                 "(tether.make_proposals makes them)"
             )
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
-    return unbiased_weights(problem, asked, error), error
+    return unbiased_weights(problem, asked, error)
 
 
 def _losses(

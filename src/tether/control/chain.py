@@ -159,19 +159,17 @@ def find_chain(
     *,
     rows: int,
     safe_risk: Mapping[str, float] | None = None,
-    error: float = 0.0,
     spread: bool = False,
     looks: int = 1,
 ) -> tuple[Chain, dict[str, float]]:
     """The soft chain of a problem whose alphas are promises, and each loss's own log beta.
 
-    The probability `error` that weights are wrong, times the bound, is taken off every promise.
+    The probability that weights are wrong, times the bound, is taken off every promise.
     """
-    constraints, logs = weights.problem.constraints, []
-    levels, stakes = {}, {}
+    constraints, levels, stakes, logs = weights.problem.constraints, {}, {}, []
     for each in constraints:
-        known = None if safe_risk is None else safe_risk.get(each.name)
-        level, stake = design(rows, each.alpha - error * each.bound, each.bound, known)
+        held, known = each.alpha - weights.error * each.bound, (safe_risk or {}).get(each.name)
+        level, stake = design(rows, held, each.bound, known)
         levels[each.name], stakes[each.name] = level, stake
         with np.errstate(over="ignore"):
             scaled = stake * each.ratio_error * np.exp(weights.log_high - weights.log_low)

@@ -56,7 +56,8 @@ class Family(ABC):
         """Log-density of the tethered policy: the kernel over its integral."""
         if np.isinf(log_beta):
             return limit_density(log_safe, log_optimized, log_beta)
-        return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
+        log_kernel = self.log_kernel(log_safe, log_optimized, log_beta)
+        return np.asarray(log_kernel if self.normalized else log_kernel - log_psi)
 
     def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
         """Log of the share of proposals that a sampler accepts; NaN where it is unknown."""
@@ -149,15 +150,7 @@ class Mix(Family):
     single_draw: ClassVar[bool] = True
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
-        """The density itself."""
-        return self.log_density(log_safe, log_optimized, log_beta, 0.0)
-
-    def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
-    ) -> Floats:
-        """The log of a weighted average of the two densities."""
-        if np.isinf(log_beta):
-            return limit_density(log_safe, log_optimized, log_beta)
+        """The log of a weighted average of the two densities: the density itself."""
         mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
         return np.asarray(mixed, dtype=np.float64)
 

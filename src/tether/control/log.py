@@ -22,7 +22,6 @@ from tether._core.arrays import (
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
-from tether._core.words import Described, Description
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
@@ -69,7 +68,7 @@ class Probes:
         return len(self.place)
 
 
-class Log(Columned, Described):
+class Log(Columned):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context. A
@@ -313,24 +312,6 @@ class Log(Columned, Described):
         contexts = "contexts" if self.contextual else "no contexts"
         kind = "tables of all actions" if self.has_tables else contexts
         return f"Log({len(self)} rows, losses {list(self.loss_names)}, {kind})"
-
-    def _describe(self) -> Description:
-        by = "a mixture of policies" if self.has_mixture else "the safe policy"
-        headline = f"log of {len(self):,} rows, produced by {by}"
-        try:
-            seen = self.loss | ({} if self.reward is None else {"reward": self.reward})
-        except ValueError:  # rows in files
-            return Description(headline, facts=(("losses", ", ".join(self.loss_names)),))
-        facts = []
-        for name, each in seen.items():
-            error = f" ± {each.std(ddof=1) / np.sqrt(len(each)):.2g}" if len(each) > 1 else ""
-            limits = f"from {each.min():.4g} to {each.max():.4g}"
-            facts.append((name, f"{each.mean():.4g}{error} on average, {limits}"))
-        contexts = "none" if self.context is None else f"{len(np.unique(self.context)):,} different"
-        if self.log_safe_all is not None:
-            contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
-        facts.append(("contexts", contexts))
-        return Description(headline, facts=tuple(facts), warnings=self.warnings)
 
 
 class Proposals(Columned):

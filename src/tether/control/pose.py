@@ -61,10 +61,9 @@ def pose(
         foreseeing = matched.foreseeing
         check_normalizer(proposals, matched)
         drawn = matched.counts.sum(axis=1).astype(np.float64)
-    elif stored and family.normalized:
-        foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
-    elif isinstance(family, Mix) and log.has_tables:
-        draws = Changed(rows, _flat)
+    elif (stored and family.normalized) or (isinstance(family, Mix) and log.has_tables):
+        foreseeing = with_draws(log, None, 1)[2] if stored else None
+        draws = Changed(rows, _candidates)
     looked = [_look(each) for each in (rows, draws) if each is not None]
     zeros = _keeps_zeros(family) and any(each["zeros"] for each in looked)
     if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
@@ -217,14 +216,10 @@ def _blended(blend: float, block: Block) -> Block:
     return found
 
 
-def _flat(block: Block) -> Block:
-    """Every action of the tables of a block as a row of its own."""
-    tables = (name for name in block if name.endswith("_all"))
-    return {name.removesuffix("_all"): block[name].ravel() for name in tables}
-
-
-def _stored(block: Block) -> Block:
-    """Every stored draw of a block as a row of its own."""
+def _candidates(block: Block) -> Block:
+    """Every action of the tables of a block, or every stored draw, as a row of its own."""
+    if tables := [name for name in block if name.endswith("_all")]:
+        return {name.removesuffix("_all"): block[name].ravel() for name in tables}
     found = {"log_optimized": np.hstack((block["draws_safe"], block["draws_optimized"])).ravel()}
     if "base_safe" in block:
         found["log_mix"] = -np.hstack((block["base_safe"], block["base_optimized"])).ravel()

@@ -63,7 +63,8 @@ class Weights:
     """The weights of a problem's rows against the policies that acted, with their limits.
 
     `t` are the candidates: the log betas of the fixed sequence at which weights or limits differ.
-    `log_high` and `log_low` are logs of ψ⁺/β and ψ⁻/β at them, for clip without contexts; else 0.
+    `log_high` and `log_low` are logs of ψ⁺/β and ψ⁻/β at them, for clip without contexts; else 0;
+    `error` is the probability that the band is wrong.
     `cells` are the rows of each loss as weighted points, where there are many.
     """
 
@@ -72,6 +73,7 @@ class Weights:
     log_high: Floats
     log_low: Floats
     cells: Mapping[str, Rows] = field(default_factory=dict)
+    error: float = 0.0
 
     @property
     def log_betas(self) -> Floats:
@@ -219,7 +221,7 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
             log_low, upper = _normalizer_band(problem.draws, t, problem.blend, each_error)
             log_high = np.minimum(upper, log_high)
     first = int((log_high - log_low <= LOOSEST).argmax())
-    return Weights(problem, t[first:], log_high[first:], log_low[first:], cells)
+    return Weights(problem, t[first:], log_high[first:], log_low[first:], cells, error)
 
 
 def candidates(kernel: Kernel, low: float, high: float) -> Floats:
