@@ -176,11 +176,12 @@ def calibrate(
     log_beta = min(own.values()) if chain is None else chain.log_beta
     nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
     measured = measure(problem, float(problem.kernel.coarse[0]) if nowhere else log_beta)
-    gain = None
+    gain, changed = None, measured.changed if log_beta > -np.inf else 0.0
     if spread or "reward" in log.rows.names or log.has_tables:
         from tether.control.estimates import measure_gain
 
         gain = measure_gain(problem, log_beta, measured, chain)
+        changed = gain.changed  # at all betas that are served
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
     result = Calibration(
@@ -192,7 +193,7 @@ def calibrate(
         rows=measured.rows,
         contextual=log.contextual,
         confidence=confidence,
-        measured=measured,
+        measured=replace(measured, changed=changed),
         chain=chain,
         gain=gain,
         probes=log.probes,

@@ -65,14 +65,16 @@ def pose(
         foreseeing = with_draws(log, None, 1)[2] if stored else None
         draws = Changed(rows, _candidates)
     looked = [_look(each) for each in (rows, draws) if each is not None]
-    zeros = _keeps_zeros(family) and any(each["zeros"] for each in looked)
+    never = np.zeros(1), np.full(1, -np.inf)  # does the family take what optimized never does?
+    zeros = not family.normalized and family.log_kernel(*never, 0.0)[0] == -np.inf
+    zeros = zeros and any(each["zeros"] for each in looked)
     if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one, and no policy lies between: "
             f"pass a blend above 0, such as {families.DEFAULT_BLEND:g}"
         )
-    if draws is not None and looked[-1]["outside"] and _acts_outside(family):
+    if draws is not None and looked[-1]["outside"] and _at(family, -np.inf, 0.0) > -np.inf:
         raise ValueError(
             f"family {family.name!r} needs a safe policy that can take every action of the "
             f"optimized one (absolute continuity), but a draw has log_safe −inf; use family 'clip'"
@@ -140,7 +142,7 @@ def _test_weight(
     if test_weight == "empirical" and has_draws:
         return "empirical"
     path = isinstance(family, PathFamily)
-    bounded = not path and _is_bounded(family)
+    bounded = not path and np.isfinite(_at(family, 0.0, np.inf))  # whatever the ratio is
     by_ratio = family.normalized and not (path or bounded or log.max_ratio is None)
     label = "max_ratio" if by_ratio else "analytic"
     cancels = family.normalized or (family.clips and family.max_draws is None)
@@ -158,26 +160,14 @@ def _test_weight(
     return label
 
 
-def _is_bounded(family: Family) -> bool:
-    """Whether the ratio of tethered to safe density is bounded for every optimized policy."""
-    with np.errstate(invalid="ignore"):
-        limit = family.log_density(np.zeros(1), np.full(1, np.inf), 0.0, np.zeros(1))
-    return bool(np.isfinite(limit).all())
-
-
 # ---- blends and support ------------------------------------------------------------------------
 
 
-def _keeps_zeros(family: Family) -> bool:
-    """Whether the family never takes what the optimized policy never takes."""
-    if family.normalized:
-        return False
-    return bool(family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] == -np.inf)
-
-
-def _acts_outside(family: Family) -> bool:
-    """Whether the family takes what the safe policy never does, where its weight is infinite."""
-    return bool(family.log_density(np.full(1, -np.inf), np.zeros(1), 0.0, np.zeros(1))[0] > -np.inf)
+def _at(family: Family, log_safe: float, log_optimized: float) -> float:
+    """The log-density of an action at beta = 1, up to ψ."""
+    scores = np.full(1, log_safe), np.full(1, log_optimized)
+    with np.errstate(invalid="ignore"):
+        return float(family.log_density(*scores, 0.0, np.zeros(1))[0])
 
 
 def _look(rows: Rows) -> dict[str, bool]:
