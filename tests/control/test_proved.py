@@ -214,7 +214,7 @@ def test_many_rows_as_weighted_points_lose_next_to_nothing():
         np.clip(log.loss["loss"] * rng.random(len(log)), 0, 1), log.log_safe, log.log_optimized
     )
     for each, family in ((log, "clip"), (graded, "clip"), (log, "mix")):
-        points = unbiased_weights(posed(each, proposals, family, 0.07), "promise", 1e-4)
+        points = unbiased_weights(posed(each, proposals, family, 0.07), "promise")
         assert points.cells
         rows = replace(points, cells={})
         few, _ = find_chain(points, 0.5, rows=len(each))
@@ -285,7 +285,7 @@ def rare_clip(scaled):
     for count in range(4):
         action = np.arange(rows) < count
         log = Log(action * 1.0, np.log(safe)[action * 1], np.log(optimized)[action * 1])
-        weights = unbiased_weights(posed(log, proposals), "promise", 1e-4)
+        weights = unbiased_weights(posed(log, proposals), "promise")
         if not scaled:
             weights = replace(weights, log_low=weights.log_high)
         chain, _ = find_chain(weights, 0.5, rows=rows)

@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,18 +29,13 @@ from tether.control.engine import (
     search,
 )
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.kernels import ClipKernel
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-
-if TYPE_CHECKING:
-    from tether.control.unbiased import Weights
 
 logger = logging.getLogger("tether.control")
 
 LARGEST_RATIO_ERROR = 1e9  # what a larger ratio error is replaced by: no beta passes at either
 RISK_TOLERANCE = 1e-6  # how far rounding may carry the calibrated risk past alpha, relatively
-BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
 LOOSE_BAND = 0.3  # a normalizing constant that is open by more than this, in logs, costs gain
 LOOSE = (
     "the proposals hardly determine the normalizing constant beyond this beta: with more of them, "
@@ -156,7 +150,10 @@ def calibrate(
             found = search_again(found)
         problem, own, levels = found.problem, found.largest(), found.levels
     else:
-        weights = _weights(problem, log, rule)
+        from tether.control.unbiased import unbiased_weights
+
+        _refuse_shared_draws(problem, log, rule)
+        weights = unbiased_weights(problem, rule)
         if confidence is not None:
             from tether.control.confidence import certify
 
@@ -209,29 +206,19 @@ def calibrate(
 # ---- the rules ---------------------------------------------------------------------------------
 
 
-def _weights(problem: Problem, log: Log, asked: str) -> Weights:
-    """The weights of a proof; an error where the proposals do not make them."""
-    from tether.control.unbiased import unbiased_weights
-
-    if problem.shares_draws and problem.kernel.from_draws:
-        budget, enough = problem.family.max_draws or 1, ""
-        if log.context is not None:
-            rows = int(np.unique(log.context, return_counts=True)[1].max())
-            enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
-        raise ValueError(
-            f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
-            f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
-            f"such as family='budgeted_clip(1)'"
-        )
-    error = 0.0
-    if asked == "promise" and isinstance(problem.kernel, ClipKernel):
-        if problem.draws is None:
-            raise ValueError(
-                "promise needs proposals, fresh draws of the policies, for a log without contexts "
-                "(tether.make_proposals makes them)"
-            )
-        error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
-    return unbiased_weights(problem, asked, error)
+def _refuse_shared_draws(problem: Problem, log: Log, asked: str) -> None:
+    """A proof needs draws of every row's own, where weights come from draws."""
+    if not (problem.shares_draws and problem.kernel.from_draws):
+        return
+    budget, enough = problem.family.max_draws or 1, ""
+    if log.context is not None:
+        rows = int(np.unique(log.context, return_counts=True)[1].max())
+        enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
+    raise ValueError(
+        f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
+        f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
+        f"such as family='budgeted_clip(1)'"
+    )
 
 
 def _losses(

@@ -23,7 +23,7 @@ from tether.control.engine import LARGEST_LOG, Constraint, Problem, measure, sea
 from tether.control.families import DEFAULT_BLEND, Mix, find_family
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.unbiased import unbiased_weights
+from tether.control.unbiased import Weights, candidates
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a plan describes
 MOST_ROWS = 10**9  # no plan has more rows than this
@@ -356,9 +356,9 @@ class _Points:
             log_beta = min(search(posed).largest().values())
         else:
             counted = Rows({**self.problem.rows.columns, "count": rows * self.share})
-            weights = unbiased_weights(replace(self.problem, rows=counted), made.rule)
-            unit = weighted.kernel.log_unit(weighted, weights.t)
-            weights = replace(weights, log_high=unit, log_low=unit)
+            t = candidates(self.problem)
+            unit = weighted.kernel.log_unit(weighted, t)
+            weights = Weights(replace(self.problem, rows=counted), t, unit, unit)
             if made.confidence is None:
                 log_beta = find_chain(weights, 0.5, rows=rows)[0].log_beta
             else:
