@@ -142,9 +142,10 @@ def calibrate(
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
     problem, chain, found = pose(log, proposals, chosen, needed, blend, constraints), None, None
     notes: tuple[str, ...] = ()
+    shared = problem.shares_draws and problem.kernel.from_draws
     if rule == "alpha":
         found = search(problem)
-        if problem.shares_draws and problem.kernel.from_draws:
+        if shared:
             from tether.control.draws import search_again
 
             found = search_again(found)
@@ -152,7 +153,8 @@ def calibrate(
     else:
         from tether.control.unbiased import unbiased_weights
 
-        _refuse_shared_draws(problem, log, rule)
+        if shared:
+            raise ValueError(_too_few_draws(problem, log, rule))
         weights = unbiased_weights(problem, rule)
         if confidence is not None:
             from tether.control.confidence import certify
@@ -206,15 +208,13 @@ def calibrate(
 # ---- the rules ---------------------------------------------------------------------------------
 
 
-def _refuse_shared_draws(problem: Problem, log: Log, asked: str) -> None:
-    """A proof needs draws of every row's own, where weights come from draws."""
-    if not (problem.shares_draws and problem.kernel.from_draws):
-        return
+def _too_few_draws(problem: Problem, log: Log, asked: str) -> str:
+    """Why there is no proof where rows share the draws that their weights come from."""
     budget, enough = problem.family.max_draws or 1, ""
     if log.context is not None:
         rows = int(np.unique(log.context, return_counts=True)[1].max())
         enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
-    raise ValueError(
+    return (
         f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
         f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
         f"such as family='budgeted_clip(1)'"
@@ -330,7 +330,8 @@ def _of_each(
 ) -> Mapping[str, float]:
     """What is stated of each loss; a safe risk may be known of some of them alone."""
     stated = value if isinstance(value, Mapping) else dict.fromkeys(losses, value)
-    if not stated.keys() <= set(losses) or len(stated) < len(losses) * (asked != "safe_risk"):
+    known, every = set(stated), set(losses)
+    if not known <= every or (known < every and asked != "safe_risk"):
         raise ValueError(f"{asked} names the losses {list(stated)}, but the log has {[*losses]}")
     return stated
 

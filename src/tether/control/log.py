@@ -237,8 +237,7 @@ class Log(Columned):
         labels = read_contexts(frame, context, used(chosen), has_tables=has_tables)
         values = read(frame, chosen)
         losses = {name[5:]: values.pop(name) for name in chosen if name[:5] == "loss/"}
-        one = losses["loss"] if isinstance(loss, str) else losses
-        return cls(one, **values, context=labels, safe_share=safe_share, max_ratio=max_ratio)
+        return cls(losses, **values, context=labels, safe_share=safe_share, max_ratio=max_ratio)
 
     @classmethod
     def scan(
