@@ -130,7 +130,7 @@ class Weights:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
         own, problem, unit = _against_acting(block), self.problem, self.log_high[:, None]
         made = problem.kernel.weigh(own, self.t, problem)
-        weight = _bounded_exp(made.log_w - unit)
+        weight = np.exp(np.minimum(made.log_w - unit, LARGEST_LOG)).clip(max=LARGEST_WEIGHT)
         limit = np.exp(self._log_limit(own, made) - unit) * np.exp(_log_base_limit(block))
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
             limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
@@ -154,11 +154,6 @@ class Weights:
         if not (isinstance(kernel, ClipKernel) or kernel.from_draws):
             return np.full(at.shape, np.inf)
         return np.where(at > FURTHEST, np.inf, kernel.log_limit(self.problem, at))
-
-
-def _bounded_exp(logs: Floats) -> Floats:
-    """The exponential; larger weights count as the largest, which only lowers a capital."""
-    return np.asarray(np.minimum(np.exp(np.minimum(logs, LARGEST_LOG)), LARGEST_WEIGHT))
 
 
 def _against_acting(block: Block) -> Block:
