@@ -11,7 +11,6 @@ from scipy.stats import binom
 
 from tests.control.test_proved import TableWorld, posed, several_losses
 from tether.control.calibrate import calibrate
-from tether.control.chain import Bet
 from tether.control.confidence import bettors, certify
 from tether.control.log import Log
 from tether.control.unbiased import unbiased_weights
@@ -22,7 +21,7 @@ def passing(problem, confidence):
     weights, each = unbiased_weights(problem, "confidence"), problem.constraints[0]
     total = np.zeros(len(weights.t))
     for stake, log_share in zip(*bettors(each, len(problem.rows), 1 - confidence), strict=True):
-        total += np.exp(log_share + weights.log_capitals(Bet(each, each.alpha, stake))[:, 0])
+        total += np.exp(log_share + weights.log_capitals(each, each.alpha, stake)[:, 0])
     return weights, total >= 1 / (1 - confidence)
 
 

@@ -95,6 +95,8 @@ def test_the_safe_policy_changes_nothing():
     found = tether.calibrate(log, alpha=0.001)
     assert not found.exists
     assert (found.gain.changed, found.gain.reward.difference.mean) == (0, 0)
+    half = tether.Log([1.0] * 9, np.zeros(9), [-np.inf] * 4 + [0.0] * 5)
+    assert tether.calibrate(half, alpha=0.1, blend=0).measured.changed == 0
     reward = found.gain.reward
     for name in ("mean", "lower", "upper"):
         safe, tethered = (getattr(each, name) for each in (reward.safe, reward.tethered))
@@ -109,6 +111,7 @@ def test_a_chain_that_is_spread_serves_the_mixture_of_its_betas():
     loss = (action == 0) * (rng.random(2000) < 0.3)
     log = table_log(loss, action, safe, optimized, reward=action * 1.0)
     found = tether.calibrate(log, promise=0.12, spread=True)
+    assert found.measured.changed == found.gain.changed
     w = np.full(2000, found.chain.probabilities[0])
     for log_beta, share in zip(found.chain.log_betas, found.chain.probabilities[1:], strict=True):
         table = np.minimum(optimized, safe + np.clip(log_beta, -60, 60))

@@ -214,11 +214,11 @@ def test_many_rows_as_weighted_points_lose_next_to_nothing():
         np.clip(log.loss["loss"] * rng.random(len(log)), 0, 1), log.log_safe, log.log_optimized
     )
     for each, family in ((log, "clip"), (graded, "clip"), (log, "mix")):
-        points = unbiased_weights(posed(each, proposals, family, 0.07), "promise", 1e-4)
+        points = unbiased_weights(posed(each, proposals, family, 0.07), "promise")
         assert points.cells
         rows = replace(points, cells={})
-        few, _ = find_chain(points, 0.5, rows=len(each), error=1e-4)
-        many, _ = find_chain(rows, 0.5, rows=len(each), error=1e-4)
+        few, _ = find_chain(points, 0.5, rows=len(each))
+        many, _ = find_chain(rows, 0.5, rows=len(each))
         size = min(len(few.shares), len(many.shares))
         assert np.all(few.shares[:size] <= many.shares[:size] * (1 + 1e-9))
         assert few.shares[:size] == pytest.approx(many.shares[:size], abs=0.01)
@@ -285,10 +285,10 @@ def rare_clip(scaled):
     for count in range(4):
         action = np.arange(rows) < count
         log = Log(action * 1.0, np.log(safe)[action * 1], np.log(optimized)[action * 1])
-        weights = unbiased_weights(posed(log, proposals), "promise", 1e-4)
+        weights = unbiased_weights(posed(log, proposals), "promise")
         if not scaled:
             weights = replace(weights, log_low=weights.log_high)
-        chain, _ = find_chain(weights, 0.5, rows=rows, error=1e-4)
+        chain, _ = find_chain(weights, 0.5, rows=rows)
         kernel = np.exp(np.minimum(ratio, np.minimum(chain.log_betas, 500)[:, None])) * safe
         risks = np.append(rare, kernel[:, 1] / kernel.sum(axis=1))
         total += binom.pmf(count, rows, rare) * (chain.probabilities @ risks)

@@ -1,10 +1,11 @@
 """How far: from a log to the largest beta whose calibrated risk is at most alpha.
 
-To read them in order: `log` (rows and proposals), `families` (how beta turns two policies into
-one), `pose` (one problem of both), `engine` (Algorithm 1 on a grid) and `kernels` (its weights),
-`promise` (what is promised, and why), `chain` and `confidence` (rules with a proof and no
-estimate), `calibrate` (the entry point) and `calibration` (its result). `checks` looks for mistakes
-in a log, and `plan` says how many rows one needs. Names are imported when they are first used.
+To read in this order: `log` (rows and proposals), `families` (how beta turns two policies into
+one), `engine` (Algorithm 1 on a grid) and `kernels` (its weights), `promise` (what is promised, and
+why), `chain` and `confidence` (rules with a proof and no estimate) and `unbiased` (their weights),
+`pose` (from a log to a problem), `calibrate` (the entry point) and `calibration` (its result).
+`draws` has weights from draws, `estimates` what a calibration buys; `checks` looks for mistakes in
+a log, and `plan` says how many rows one needs. Names are imported when they are first used.
 """
 
 from importlib import import_module

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,18 +29,13 @@ from tether.control.engine import (
     search,
 )
 from tether.control.families import DEFAULT_BLEND, Family, find_family
-from tether.control.kernels import ClipKernel
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-
-if TYPE_CHECKING:
-    from tether.control.unbiased import Weights
 
 logger = logging.getLogger("tether.control")
 
 LARGEST_RATIO_ERROR = 1e9  # what a larger ratio error is replaced by: no beta passes at either
 RISK_TOLERANCE = 1e-6  # how far rounding may carry the calibrated risk past alpha, relatively
-BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
 LOOSE_BAND = 0.3  # a normalizing constant that is open by more than this, in logs, costs gain
 LOOSE = (
     "the proposals hardly determine the normalizing constant beyond this beta: with more of them, "
@@ -148,15 +142,20 @@ def calibrate(
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
     problem, chain, found = pose(log, proposals, chosen, needed, blend, constraints), None, None
     notes: tuple[str, ...] = ()
+    shared = problem.shares_draws and problem.kernel.from_draws
     if rule == "alpha":
         found = search(problem)
-        if problem.shares_draws and problem.kernel.from_draws:
+        if shared:
             from tether.control.draws import search_again
 
             found = search_again(found)
         problem, own, levels = found.problem, found.largest(), found.levels
     else:
-        weights, error = _weights(problem, log, rule)
+        from tether.control.unbiased import unbiased_weights
+
+        if shared:
+            raise ValueError(_too_few_draws(problem, log, rule))
+        weights = unbiased_weights(problem, rule)
         if confidence is not None:
             from tether.control.confidence import certify
 
@@ -165,8 +164,9 @@ def calibrate(
         else:
             uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
             known = _known_risks(safe_risk, constraints)
-            given: dict[str, Any] = {"error": error, "spread": spread, "looks": looks}
-            chain, own = find_chain(weights, uniform, rows=len(log), safe_risk=known, **given)
+            chain, own = find_chain(
+                *(weights, uniform), rows=len(log), safe_risk=known, spread=spread, looks=looks
+            )
             after = min(int(np.count_nonzero(weights.t <= chain.log_beta)), len(weights.t) - 1)
             if weights.log_high[after] - weights.log_low[after] > LOOSE_BAND:
                 notes = (LOOSE,)
@@ -175,11 +175,12 @@ def calibrate(
     log_beta = min(own.values()) if chain is None else chain.log_beta
     nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
     measured = measure(problem, float(problem.kernel.coarse[0]) if nowhere else log_beta)
-    gain = None
+    gain, changed = None, measured.changed if log_beta > -np.inf else 0.0
     if spread or "reward" in log.rows.names or log.has_tables:
         from tether.control.estimates import measure_gain
 
         gain = measure_gain(problem, log_beta, measured, chain)
+        changed = gain.changed  # at all betas that are served
     draws = None if proposals is None else proposals.rows
     doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
     result = Calibration(
@@ -191,7 +192,7 @@ def calibrate(
         rows=measured.rows,
         contextual=log.contextual,
         confidence=confidence,
-        measured=measured,
+        measured=replace(measured, changed=changed),
         chain=chain,
         gain=gain,
         probes=log.probes,
@@ -207,29 +208,17 @@ def calibrate(
 # ---- the rules ---------------------------------------------------------------------------------
 
 
-def _weights(problem: Problem, log: Log, asked: str) -> tuple[Weights, float]:
-    """The weights of a proof, and the probability that their normalizing constants are wrong."""
-    from tether.control.unbiased import unbiased_weights
-
-    if problem.shares_draws and problem.kernel.from_draws:
-        budget, enough = problem.family.max_draws or 1, ""
-        if log.context is not None:
-            rows = int(np.unique(log.context, return_counts=True)[1].max())
-            enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
-        raise ValueError(
-            f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
-            f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
-            f"such as family='budgeted_clip(1)'"
-        )
-    error = 0.0
-    if asked == "promise" and isinstance(problem.kernel, ClipKernel):
-        if problem.draws is None:
-            raise ValueError(
-                "promise needs proposals, fresh draws of the policies, for a log without contexts "
-                "(tether.make_proposals makes them)"
-            )
-        error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
-    return unbiased_weights(problem, asked, error), error
+def _too_few_draws(problem: Problem, log: Log, asked: str) -> str:
+    """Why there is no proof where rows share the draws that their weights come from."""
+    budget, enough = problem.family.max_draws or 1, ""
+    if log.context is not None:
+        rows = int(np.unique(log.context, return_counts=True)[1].max())
+        enough = f"; the context with the most rows, {rows}, needs {rows * budget} draws"
+    return (
+        f"{asked} needs draws of its own for every row, {budget} of each policy, and the "
+        f"proposals have too few in some context{enough}. Draw more, or use a smaller budget "
+        f"such as family='budgeted_clip(1)'"
+    )
 
 
 def _losses(
@@ -291,17 +280,14 @@ def _constraints(
             f"log must be a tether.Log, got {type(log).__name__}; tether.Log.from_frame makes one "
             f"from a frame, tether.make_log from policies and actions"
         )
-    names, constraints = list(log.loss_names), []
-    for name, value in ((asked, targets), ("bound", bound)):
-        if isinstance(value, Mapping) and set(value) != set(names):
-            raise ValueError(f"{name} names the losses {list(value)}, but the log has {names}")
+    names, constraints = log.loss_names, []
+    levels, bounds = _of_each(asked, targets, names), _of_each("bound", bound, names)
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     for name in names:
         key = f"[{name!r}]" if len(names) > 1 or isinstance(targets, Mapping) else ""
-        given = (value[name] if isinstance(value, Mapping) else value for value in (bound, targets))
-        worst = validate.number(f"bound{key}", next(given), above=0, below=1e200)
-        tolerated = validate.real(f"{asked}{key}", next(given))
+        worst = validate.number(f"bound{key}", bounds[name], above=0, below=1e200)
+        tolerated = validate.real(f"{asked}{key}", levels[name])
         if tolerated >= worst:
             raise ValueError(
                 f"{asked}{key} must be above 0 and below bound = {worst:g}, got {tolerated:g}; "
@@ -330,16 +316,24 @@ def _known_risks(
     safe_risk: float | Mapping[str, float] | None, constraints: tuple[Constraint, ...]
 ) -> dict[str, float]:
     """What the safe policy's risks are known to be at most, each below its promise."""
-    alphas = {each.name: each.alpha for each in constraints}
     if safe_risk is None:
         return {}
-    stated = safe_risk if isinstance(safe_risk, Mapping) else dict.fromkeys(alphas, safe_risk)
-    if odd := stated.keys() - alphas:
-        raise ValueError(f"safe_risk names the losses {sorted(odd)}, but the log has {[*alphas]}")
+    alphas = {each.name: each.alpha for each in constraints}
     return {
         name: validate.number("safe_risk", value, above=0, below=alphas[name], including=(0,))
-        for name, value in stated.items()
+        for name, value in _of_each("safe_risk", safe_risk, alphas).items()
     }
+
+
+def _of_each(
+    asked: str, value: float | Mapping[str, float], losses: Collection[str]
+) -> Mapping[str, float]:
+    """What is stated of each loss; a safe risk may be known of some of them alone."""
+    stated = value if isinstance(value, Mapping) else dict.fromkeys(losses, value)
+    known, every = set(stated), set(losses)
+    if not known <= every or (known < every and asked != "safe_risk"):
+        raise ValueError(f"{asked} names the losses {list(stated)}, but the log has {[*losses]}")
+    return stated
 
 
 def family_and_beta(beta: float | Calibration, family: str | Family | None) -> tuple[Family, float]:

@@ -236,9 +236,9 @@ def why_not_useful(found: Calibration) -> str:
                 f"{each.promise:.4g}, where {each.alpha:.4g} was asked for and no loss exceeds "
                 f"{each.bound:g}; collect rows (tether.plan says how many), or ask for more"
             )
-    if share_changed(found) < HARDLY_CHANGED and np.isfinite(found.log_beta):
+    if found.measured.changed < HARDLY_CHANGED and np.isfinite(found.log_beta):
         return (
-            f"in practice the safe policy: {100 * share_changed(found):.2g} % of the decisions "
+            f"in practice the safe policy: {100 * found.measured.changed:.2g} % of the decisions "
             f"change. Collect rows, or ask for more, to use more of the optimized policy"
         )
     return ""
@@ -316,11 +316,6 @@ def _of(found: Calibration, loss: LossResult) -> str:
 # ---- what printing shows ------------------------------------------------------------------------
 
 
-def share_changed(found: Calibration) -> float:
-    """The share of the decisions that what is served makes differently, at all its betas."""
-    return found.measured.changed if found.gain is None else found.gain.changed
-
-
 def condition(found: Calibration) -> str:
     """For which logs the promise holds, in words."""
     if found.confidence is None:
@@ -343,7 +338,7 @@ def describe(found: Calibration, *, every: bool = False) -> Description:
     facts: list[tuple[str, str]] = [("promise", found.statement)]
     measured, several = found.measured, len(found.losses) > 1
     if found.exists:
-        facts.append(("decisions that change", f"{100 * share_changed(found):.3g} %"))
+        facts.append(("decisions that change", f"{100 * found.measured.changed:.3g} %"))
     if found.gain is not None:
         facts += found.gain.facts()
     for each in found.losses.values():

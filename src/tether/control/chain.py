@@ -39,7 +39,6 @@ from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows
 
 if TYPE_CHECKING:
-    from tether.control.engine import Constraint
     from tether.control.unbiased import Weights
 
 SHARPNESS = 0.4  # the stake grows with this power of the number of losses that are tolerated
@@ -93,39 +92,6 @@ def factors(
     found += 1.0
     found *= found > ROUNDING
     return found if allowed.all() else np.where(allowed, found, 0.0)
-
-
-@dataclass(frozen=True)
-class Bet:
-    """One loss, the level that is bet against, and the stakes of one or more bettors.
-
-    `stakes` has a row for each beta, or one for all, and a column for each bettor. Where weights
-    are known up to a factor g, `ratio_error`, excesses over the level are multiplied by g if they
-    are positive and divided by it if not, which can only raise E[(l − a)·w]; and weights are
-    divided by g, so that their expectation is at most 1. Then E[Z] ≥ (R − a)/g.
-    """
-
-    constraint: Constraint
-    level: float
-    stakes: Floats
-
-    def log_capitals(self, block: Block, weight: Floats, limit: Floats) -> Floats:
-        """Logs of the products of all factors (betas × bettors), from weights (betas × rows).
-
-        A column `count` says how many rows a row stands for.
-        """
-        error, level, bound = self.constraint.ratio_error, self.level, self.constraint.bound
-        loss = block[f"loss/{self.constraint.name}"]
-        if error != 1:
-            away = loss - level
-            loss = level + np.where(away > 0, away * error, away / error)
-            weight, limit, bound = weight / error, limit / error, level + error * (bound - level)
-        count, found = block.get("count", np.ones(1)), []
-        for stake in np.atleast_2d(self.stakes).T:
-            each = factors(loss, weight, limit, level, stake[:, None], bound)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found.append(np.where(count > 0, np.log(each) * count, 0.0).sum(axis=1))
-        return np.stack(found, axis=1)
 
 
 def soft_chain(log_capitals: ArrayLike) -> Floats:
@@ -193,23 +159,21 @@ def find_chain(
     *,
     rows: int,
     safe_risk: Mapping[str, float] | None = None,
-    error: float = 0.0,
     spread: bool = False,
     looks: int = 1,
 ) -> tuple[Chain, dict[str, float]]:
     """The soft chain of a problem whose alphas are promises, and each loss's own log beta.
 
-    The probability `error` that weights are wrong, times the bound, is taken off every promise.
+    The probability that weights are wrong, times the bound, is taken off every promise.
     """
-    constraints, logs = weights.problem.constraints, []
-    levels, stakes = {}, {}
+    constraints, levels, stakes, logs = weights.problem.constraints, {}, {}, []
     for each in constraints:
-        known = None if safe_risk is None else safe_risk.get(each.name)
-        level, stake = design(rows, each.alpha - error * each.bound, each.bound, known)
+        held, known = each.alpha - weights.error * each.bound, (safe_risk or {}).get(each.name)
+        level, stake = design(rows, held, each.bound, known)
         levels[each.name], stakes[each.name] = level, stake
         with np.errstate(over="ignore"):
             scaled = stake * each.ratio_error * np.exp(weights.log_high - weights.log_low)
-        logs.append(weights.log_capitals(Bet(each, level, scaled[:, None]))[:, 0])
+        logs.append(weights.log_capitals(each, level, scaled[:, None])[:, 0])
     shares, log_betas = soft_chain(logs), weights.log_betas
     own = {
         each.name: float(log_betas[position(alone, uniform)])

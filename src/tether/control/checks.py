@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from tether._core.arrays import Floats
 from tether._core.rows import Block, Rows, hash_rows
+from tether.control.columns import SOURCES as POLICIES
+from tether.control.engine import LARGEST_BASE, SAME_SCORE
 
 FALSE_ALARM = 1e-6  # the probability with which a bet refutes a log that is what it states
 ROOM = 1.01  # the factor by which rounding may move a mean
 STAKES = 0.5 ** np.arange(1, 17)
-LARGEST_LOG = 300.0  # larger log ratios count as this one, whose exponential has a finite square
-SAME = 1e-9  # scores that differ by less than this are the same
 ERRORS = 6.0  # how many standard errors a mean may be off, where no bet decides
 MISSING = 0.05  # how much of what the optimized policy does may be missing without a word
 MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100  # fewer say nothing about logits, and about what is missing
@@ -44,7 +44,6 @@ HOW = {
     **dict.fromkeys(("gap", "most_loss", "largest", "logits"), "max"),
     "hashes": "concat",
 }
-POLICIES = ("safe", "optimized")
 
 
 def is_refuted(warnings: Iterable[str]) -> bool:
@@ -70,7 +69,7 @@ def check_rows(
     sums = partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SAMPLED, ROOM * ratio_error)
     found = rows.reduce(sums, HOW)
     findings: list[str] = []
-    if found["gap"] < SAME and len(rows) > 1:
+    if found["gap"] < SAME_SCORE and len(rows) > 1:
         findings.append(
             "log_safe and log_optimized are equal in every row of the log: unless the two policies "
             "are the same, one column is a copy of the other, and beta means nothing"
@@ -82,7 +81,7 @@ def check_rows(
         findings += _losses(rows, found)
     if not contextual or "log_safe_all" in rows.names or context is not None:
         findings += _copies(found["hashes"], len(rows))
-    if draws is not None and len(draws) == len(rows) and (_bits(draws) == _bits(rows)).all():
+    if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
             "policy or of both"
@@ -99,7 +98,7 @@ def _sums(share: float, step: int, room: float, block: Block) -> dict[str, Any]:
     block = {name: column[::step] for name, column in block.items()}
     safe, optimized = (block[f"log_{policy}"] for policy in POLICIES)
     acting = block.get("log_logged", block.get("log_mix", safe))
-    ratio, base = (np.exp(np.minimum(each - acting, LARGEST_LOG)) for each in (optimized, safe))
+    ratio, base = (np.exp(np.minimum(each - acting, LARGEST_BASE)) for each in (optimized, safe))
     losses = np.array([block[name] for name in block if name.startswith("loss/")])
     found: dict[str, Any] = {
         "rows": len(safe),
@@ -137,7 +136,7 @@ def _exceeds(log_capitals: Floats) -> bool:
 
 def _as_logits(table: Floats) -> Floats:
     """The ends of what rows would be the softmax of, if it sums to 1 in every row."""
-    finite = np.maximum(table, -LARGEST_LOG)
+    finite = np.maximum(table, -LARGEST_BASE)
     implied = finite - finite.mean(axis=1, keepdims=True) + 1 / table.shape[1]
     most = implied.max(axis=1)
     return np.array([-implied.min(), most.max(), -most.min()])  # the last: of rows' largest values
@@ -155,14 +154,13 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
-def _bits(rows: Rows) -> NDArray[np.uint64]:
-    """Sums over the bits of the scores, which do not depend on the order of the rows."""
+def _digest(rows: Rows) -> int:
+    """A number that the scores determine, in any order of the rows."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        scores = np.array([block[f"log_{policy}"] for policy in POLICIES], np.float64)
-        return {"sums": scores.view(np.uint64).sum(axis=1)}
+        return {"sum": hash_rows(block[f"log_{policy}"] for policy in POLICIES).sum()}
 
-    return np.asarray(rows.reduce(kernel, {"sums": "sum"})["sums"])
+    return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
 
 
 # ---- what it tells -----------------------------------------------------------------------------

@@ -18,7 +18,6 @@ import numpy as np
 
 from tether._core.arrays import Booleans, Floats
 from tether._core.validate import number
-from tether.control.chain import Bet
 from tether.control.engine import Constraint
 from tether.control.unbiased import Weights
 
@@ -57,7 +56,7 @@ def certify(weights: Weights, rows: int, confidence: float) -> dict[str, float]:
     found = {}
     for each in weights.problem.constraints:
         stakes, log_shares = bettors(each, rows, error)
-        capitals = weights.log_capitals(Bet(each, each.alpha, stakes[None]))
+        capitals = weights.log_capitals(each, each.alpha, stakes[None])
         passed = np.logical_and.accumulate(certified(capitals, log_shares, error))
         found[each.name] = float(weights.log_betas[np.count_nonzero(passed)])
     return found

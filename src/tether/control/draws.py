@@ -147,9 +147,8 @@ def with_draws(
         block = next(iter(log.rows.blocks(1)))
         safe, optimized = block["draws_safe"].shape[1], block["draws_optimized"].shape[1]
         budget = min(safe, optimized, DEFAULT_BUDGET) if budget is None else budget
-        if min(safe, optimized) < budget:
-            raise ValueError(few_draws(budget, safe, optimized))
-        largest = sharing(log.rows)
+        keys = log.rows.reduce(lambda block: {"keys": _keys(block)}, {"keys": "concat"})["keys"]
+        largest = int(np.unique(keys, return_counts=True)[1].max())  # of groups that share draws
         per_draw = len(log) / largest
         return log.rows, budget, (safe * per_draw, optimized * per_draw), largest > 1
     if proposals is None:
@@ -212,12 +211,6 @@ def _keys(block: Block) -> Any:
     if "cell_safe" in block:  # dealt out in memory
         return block["cell_safe"]
     return hash_rows((block["draws_safe"], block["draws_optimized"]))
-
-
-def sharing(rows: Rows) -> int:
-    """The size of the largest group of rows that share their draws."""
-    keys = rows.reduce(lambda block: {"keys": _keys(block)}, {"keys": "concat"})["keys"]
-    return int(np.unique(keys, return_counts=True)[1].max())
 
 
 def search_again(found: Search) -> Search:

@@ -23,13 +23,12 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.rows import Block
 from tether.control.chain import Chain
-from tether.control.engine import Measured, Problem, scores
+from tether.control.engine import LARGEST_BASE, Measured, Problem, scores
 from tether.control.gains import CONFIDENCE, Gain, PolicyMeans, WeightedMean
 
 LEAST_EFFECTIVE_ROWS = 30.0  # with fewer effective rows than this, no mean is stated
 LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0
 """No mean is stated where the mean weight is below this, or this many standard errors below 1."""
-LARGEST_LOG = 300.0  # larger log-weights count as this one, whose exponential has a finite square
 
 
 def measure_gain(
@@ -51,10 +50,10 @@ def measure_gain(
         ratio, base = scores(block)
         if "log_drawn" in block:
             ratio = block["log_drawn"] - block["log_safe"]
-        weights = np.exp(np.minimum([base, base, base + ratio], LARGEST_LOG))
+        weights = np.exp(np.minimum([base, base, base + ratio], LARGEST_BASE))
         if len(t):
             log_w = kernel.weigh(block, t, problem).log_w
-            at_betas = np.exp(np.minimum(log_w - unit, LARGEST_LOG))
+            at_betas = np.exp(np.minimum(log_w - unit, LARGEST_BASE))
             weights[1] = (1 - weight_of.sum()) * weights[0] + weight_of @ at_betas
         rewards = [block["reward"]] if "reward" in block else []
         values = np.array(rewards + [each.loss(block) for each in problem.constraints])

@@ -56,14 +56,15 @@ class Family(ABC):
         """Log-density of the tethered policy: the kernel over its integral."""
         if np.isinf(log_beta):
             return limit_density(log_safe, log_optimized, log_beta)
-        return np.asarray(self.log_kernel(log_safe, log_optimized, log_beta) - log_psi)
+        log_kernel = self.log_kernel(log_safe, log_optimized, log_beta)
+        return np.asarray(log_kernel if self.normalized else log_kernel - log_psi)
 
     def log_acceptance(self, log_beta: float, log_psi: Floats) -> Floats:
         """Log of the share of proposals that a sampler accepts; NaN where it is unknown."""
         return np.full_like(log_psi, np.nan)
 
     def optimized_share(self, log_beta: float) -> float | None:
-        """The share of proposals from the optimized policy; None without a sampler."""
+        """The share of proposals from the optimized policy; None without a sampler of its own."""
         return None
 
     def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
@@ -111,15 +112,6 @@ class _ClipKernel(Family):
             return np.zeros_like(log_psi)
         return np.minimum(log_psi - min(log_beta, 0.0), 0.0)
 
-    def optimized_share(self, log_beta: float) -> float:
-        """All proposals from the safe policy below β = 1, all from the optimized one above."""
-        return 0.0 if log_beta < 0 else 1.0
-
-    def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
-        """min(1, ρ/β) for proposals of the safe policy, min(1, β/ρ) for the optimized one's."""
-        excess = log_ratio - log_beta
-        return np.minimum(excess if log_beta < 0 else -excess, 0.0)
-
 
 @final
 @dataclass(frozen=True)
@@ -149,15 +141,7 @@ class Mix(Family):
     single_draw: ClassVar[bool] = True
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
-        """The density itself."""
-        return self.log_density(log_safe, log_optimized, log_beta, 0.0)
-
-    def log_density(
-        self, log_safe: Floats, log_optimized: Floats, log_beta: float, log_psi: Floats | float
-    ) -> Floats:
-        """The log of a weighted average of the two densities."""
-        if np.isinf(log_beta):
-            return limit_density(log_safe, log_optimized, log_beta)
+        """The log of a weighted average of the two densities: the density itself."""
         mixed = np.logaddexp(log_safe, log_optimized + log_beta) - np.logaddexp(0.0, log_beta)
         return np.asarray(mixed, dtype=np.float64)
 
@@ -168,10 +152,6 @@ class Mix(Family):
     def optimized_share(self, log_beta: float) -> float:
         """β / (1 + β)."""
         return float(np.exp(-np.logaddexp(0.0, -log_beta)))
-
-    def log_accept(self, log_ratio: Floats, log_beta: float) -> Floats:
-        """Every draw is accepted."""
-        return np.zeros_like(log_ratio)
 
 
 @final
@@ -229,20 +209,15 @@ def exact_averages(log_accepted: Floats, budget: int) -> tuple[Floats, Floats]:
 class PathFamily(Family):
     """A family that exists at the betas of a path, where its densities were computed."""
 
-    path_name: str
+    name: str = "token_clip"
     normalized: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path_name, str) or not PATH_NAME.fullmatch(self.path_name):
+        if not isinstance(self.name, str) or not PATH_NAME.fullmatch(self.name):
             raise ValueError(
                 f"the family of a path must be 'token_clip', 'token_mix' or, with the share of a "
-                f"blend, such as 'token_clip(0.01)', got {self.path_name!r}"
+                f"blend, such as 'token_clip(0.01)', got {self.name!r}"
             )
-
-    @property
-    def name(self) -> str:
-        """What results call it: the name of the path."""
-        return self.path_name
 
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """Not defined: the scores of the two policies do not determine the density."""

@@ -22,7 +22,6 @@ from tether._core.arrays import (
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
-from tether._core.words import Described, Description
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
@@ -69,7 +68,7 @@ class Probes:
         return len(self.place)
 
 
-class Log(Columned, Described):
+class Log(Columned):
     """One row per action: its loss, and its log-probability under both policies.
 
     A log with contexts or tables is always calibrated with one normalizing constant per context. A
@@ -238,8 +237,7 @@ class Log(Columned, Described):
         labels = read_contexts(frame, context, used(chosen), has_tables=has_tables)
         values = read(frame, chosen)
         losses = {name[5:]: values.pop(name) for name in chosen if name[:5] == "loss/"}
-        one = losses["loss"] if isinstance(loss, str) else losses
-        return cls(one, **values, context=labels, safe_share=safe_share, max_ratio=max_ratio)
+        return cls(losses, **values, context=labels, safe_share=safe_share, max_ratio=max_ratio)
 
     @classmethod
     def scan(
@@ -274,19 +272,16 @@ class Log(Columned, Described):
         """
         from tether.scan import open_rows
 
-        contextual = False
-
         def places(known: list[str]) -> Chosen:
-            nonlocal contextual
             chosen = choose(known, columns, SCANNED_COLUMNS, loss)
             listed = "log_safe_all" in chosen or "draws_safe" in chosen
             empty = {name: np.zeros(1, dtype=np.int64) for name in known}
-            labels = read_contexts(empty, context, used(chosen), has_tables=listed)
-            contextual = listed or labels is not None
+            read_contexts(empty, context, used(chosen), has_tables=listed)  # are they stated?
             return chosen
 
         check = partial(check_log, safe_share=safe_share, max_ratio=max_ratio)
         rows = open_rows(source, places, where, derive=with_ratios, check=check)
+        contextual = context is not None or "draws_safe" in rows.names
         log = cls.of_rows(rows, contextual=contextual, safe_share=safe_share, max_ratio=max_ratio)
         if held := getattr(rows, "metadata", {}).get(EXPORT.encode()):
             log.probes = Probes({EXPORT: held.decode()})
@@ -316,24 +311,6 @@ class Log(Columned, Described):
         contexts = "contexts" if self.contextual else "no contexts"
         kind = "tables of all actions" if self.has_tables else contexts
         return f"Log({len(self)} rows, losses {list(self.loss_names)}, {kind})"
-
-    def _describe(self) -> Description:
-        by = "a mixture of policies" if self.has_mixture else "the safe policy"
-        headline = f"log of {len(self):,} rows, produced by {by}"
-        try:
-            seen = self.loss | ({} if self.reward is None else {"reward": self.reward})
-        except ValueError:  # rows in files
-            return Description(headline, facts=(("losses", ", ".join(self.loss_names)),))
-        facts = []
-        for name, each in seen.items():
-            error = f" ± {each.std(ddof=1) / np.sqrt(len(each)):.2g}" if len(each) > 1 else ""
-            limits = f"from {each.min():.4g} to {each.max():.4g}"
-            facts.append((name, f"{each.mean():.4g}{error} on average, {limits}"))
-        contexts = "none" if self.context is None else f"{len(np.unique(self.context)):,} different"
-        if self.log_safe_all is not None:
-            contexts = f"{self.log_safe_all.shape[1]:,} actions in every row, with tables"
-        facts.append(("contexts", contexts))
-        return Description(headline, facts=tuple(facts), warnings=self.warnings)
 
 
 class Proposals(Columned):
@@ -436,15 +413,13 @@ class Proposals(Columned):
                 "context must be None: proposals with contexts cannot be read in parts; store the "
                 "draws of each row's context beside it (Log.scan, safe_draws and optimized_draws)"
             )
-        by, listed = "", False
 
         def places(known: list[str]) -> Chosen:
-            nonlocal by, listed
             by, listed = who_drew(known, drawn_by)
             return choose(known, columns, DRAW_COLUMNS) | ({"from_safe": by} if listed else {})
 
         def derive(block: Block) -> Block:
-            drew: Any = block["from_safe"] if listed else by
+            drew = block.get("from_safe", drawn_by or "optimized")
             return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
 
         proposals = cls.__new__(cls)

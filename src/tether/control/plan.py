@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,11 +20,10 @@ from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
 from tether.control.confidence import bettors, certified, certify
 from tether.control.engine import LARGEST_LOG, Constraint, Problem, measure, search
-from tether.control.families import DEFAULT_BLEND, Clip, Mix, find_family
-from tether.control.kernels import ClipKernel, MixKernel
+from tether.control.families import DEFAULT_BLEND, Mix, find_family
 from tether.control.log import Log, Proposals
 from tether.control.pose import pose
-from tether.control.unbiased import unbiased_weights
+from tether.control.unbiased import Weights, candidates
 
 ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a plan describes
 MOST_ROWS = 10**9  # no plan has more rows than this
@@ -58,7 +56,7 @@ class Plan(records.Saved, Described):
     >>> from tether import plan
     >>> made = plan(promise=0.1, safe_risk=0.05)
     >>> made.rows_needed, made.rows_likely
-    (56, 133)
+    (23, 133)
     """
 
     rule: str  #: "alpha", "promise" or "confidence".
@@ -181,17 +179,18 @@ def plan(
         raise TypeError("safe_risk, the safe policy's expected loss, is required without a log")
     if safe_risk is not None:
         safe_risk = validate.number("safe_risk", safe_risk, above=0, below=bound, including=(0,))
-    if log is not None:
-        if len(log.loss_names) != 1:
-            raise ValueError(f"log must have one loss for a plan, got {list(log.loss_names)}")
-        weight = "empirical" if rule == "alpha" else None
-        constraint = Constraint(log.loss_names[0], level, bound)
-        points = _from_log(log, proposals, family, weight, constraint)
-    else:
+    like, share = log, None
+    if like is None:
         assert safe_risk is not None
         risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
         risk = validate.number("optimized_risk", risk, above=0, below=bound, including=(0, bound))
-        points = _from_figures(safe_risk, risk, spread, family, Constraint("loss", level, bound))
+        like, share = _log_of(safe_risk, risk, spread, bound)
+        family = "mix" if isinstance(find_family(family), Mix) else "clip"
+    if len(like.loss_names) != 1:
+        raise ValueError(f"log must have one loss for a plan, got {list(like.loss_names)}")
+    constraint = Constraint(like.loss_names[0], level, bound)
+    weight = "empirical" if rule == "alpha" else None
+    points = _points(like, proposals, family, weight, constraint, share)
     if safe_risk is not None:
         points = points.tilted(safe_risk)
     loss, ratio, possible = points.loss, points.ratio, points.ratio > -np.inf
@@ -227,11 +226,8 @@ def plan(
 # ---- how many rows -----------------------------------------------------------------------------
 
 
-class _Losses(NamedTuple):
-    """The sizes of the safe policy's losses above 0, and the share of rows that have each."""
-
-    sizes: Floats
-    shares: Floats
+_Losses = tuple[Floats, Floats]
+"""The sizes of the safe policy's losses above 0, and the share of rows that have each."""
 
 
 def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
@@ -269,7 +265,7 @@ def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
 
     if made.safe_risk >= made.level:
         return 0.0
-    share = float(losses.shares.sum())
+    share = float(losses[1].sum())
     spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
     low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
     count = np.unique(np.linspace(low, high, min(high - low + 1, MOST_COUNTS)).astype(np.int64))
@@ -286,7 +282,8 @@ def _passes(made: Plan, losses: _Losses, rows: int, count: Integers) -> Floats |
     """
     from scipy.special import ndtri
 
-    bound, level, added = made.bound, made.level, np.append(0.0, losses.sizes)[:, None]
+    (sizes, shares), bound, level = losses, made.bound, made.level
+    added = np.append(0.0, sizes)[:, None]
     tolerated, stakes = level, None
     if made.rule == "promise":
         tolerated, stake = design(rows, level, bound)
@@ -296,16 +293,17 @@ def _passes(made: Plan, losses: _Losses, rows: int, count: Integers) -> Floats |
         stakes, log_shares = bettors(Constraint("loss", level, bound), rows, error)
     if stakes is not None:  # bounded: who has lost everything adds no more noise
         added = np.log(np.maximum(factors(added, 1.0, 1.0, tolerated, stakes, bound), 1e-100))
-    chances = losses.shares / max(losses.shares.sum(), 1e-300)
+    chances = shares / max(shares.sum(), 1e-300)
     mean, number = chances @ added[1:], count[:, None]
     deviation = np.sqrt(np.maximum(chances @ (added[1:] - mean) ** 2, 0.0))
-    noises = NOISES if len(losses.sizes) > 1 else 1
+    noises = NOISES if len(sizes) > 1 else 1
     noise = ndtri((np.arange(noises) + 0.5) / noises)[:, None, None]
     total = number * mean + np.sqrt(number) * deviation * noise + (rows - number) * added[0]
     if made.rule == "confidence":
         return np.array([certified(each, log_shares, error) for each in total])
     if stakes is not None:
-        return np.asarray(np.exp(np.minimum(total[..., 0], 0.0)) * (tolerated >= made.safe_risk))
+        allowed = made.safe_risk <= tolerated * (1 + TIE_TOLERANCE)
+        return np.asarray(np.exp(np.minimum(total[..., 0], 0.0)) * allowed)
     return np.asarray(total[..., 0] <= level * (rows + 1) * (1 + TIE_TOLERANCE) - bound)
 
 
@@ -337,9 +335,9 @@ class _Points:
         """The losses of the points; one of size B that never comes if none have any."""
         harmed = (self.loss > 0) & (self.share > 0)
         if not harmed.any():
-            return _Losses(np.full(1, self.problem.constraints[0].bound), np.zeros(1))
+            return np.full(1, self.problem.constraints[0].bound), np.zeros(1)
         sizes, place = np.unique(self.loss[harmed], return_inverse=True)
-        return _Losses(sizes, np.bincount(place, self.share[harmed]).astype(np.float64))
+        return sizes, np.bincount(place, self.share[harmed]).astype(np.float64)
 
     def tilted(self, mean: float) -> _Points:
         """The points with another mean loss: harmful ones count more, or less."""
@@ -358,9 +356,9 @@ class _Points:
             log_beta = min(search(posed).largest().values())
         else:
             counted = Rows({**self.problem.rows.columns, "count": rows * self.share})
-            weights = unbiased_weights(replace(self.problem, rows=counted), made.rule)
-            unit = weighted.kernel.log_unit(weighted, weights.t)
-            weights = replace(weights, log_high=unit, log_low=unit)
+            t = candidates(self.problem)
+            unit = weighted.kernel.log_unit(weighted, t)
+            weights = Weights(replace(self.problem, rows=counted), t, unit, unit)
             if made.confidence is None:
                 log_beta = find_chain(weights, 0.5, rows=rows)[0].log_beta
             else:
@@ -383,33 +381,15 @@ class _Points:
         return float(np.exp(min(self.ratio[order][place], LARGEST_LOG)))
 
 
-def _from_figures(
-    safe_risk: float, optimized_risk: float, spread: float, family: str, constraint: Constraint
-) -> _Points:
-    """Losses of 0 or the bound, and normal log ratios among harmless and among harmful actions."""
-    density = np.exp(-(STANDARD_SCORES**2) / 2)
-    density /= density.sum()
-    harmful = np.array([safe_risk, optimized_risk]) / constraint.bound
-    own, goal = np.stack((1 - harmful, harmful), axis=1)
-    mean = np.log(np.maximum(goal, 1e-12) / np.where(own > 1e-12, own, np.maximum(goal, 1e-12)))
-    ratio = spread * STANDARD_SCORES - math.log(density @ np.exp(spread * STANDARD_SCORES))
-    ratio = np.add.outer(mean, ratio).ravel()
-    loss = np.repeat([0.0, constraint.bound], len(density))
-    rows = Rows({"log_safe": np.zeros(len(loss)), "log_optimized": ratio, "loss/loss": loss})
-    problem = Problem(rows, Clip(), ClipKernel(), (constraint,), "analytic")
-    if isinstance(find_family(family), Mix):
-        problem = Problem(rows, Mix(), MixKernel(), (constraint,), "max_ratio")
-    return _Points(problem, np.outer(own, density).ravel())
-
-
-def _from_log(
+def _points(
     log: Log,
     proposals: Proposals | None,
     family: str,
     test_weight: str | None,
     constraint: Constraint,
+    share: Floats | None = None,
 ) -> _Points:
-    """The rows of a log, of many only some."""
+    """The rows of a log, of many only some, with their shares as the safe policy would act."""
     if not log.log_optimized.max() > -np.inf:
         raise ValueError(
             "log_optimized is -inf in every row: the log has no action of the optimized policy, so "
@@ -418,12 +398,29 @@ def _from_log(
     problem = pose(log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,))
     every = problem.rows.columns
     some = np.unique(np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS)).astype(int))
-    log_share = np.zeros(len(log))
-    if "log_mix" in every:
-        log_share = every["log_safe"] - every["log_mix"]
-    share = np.exp(log_share - log_share.max())
+    if share is None:
+        log_share = every["log_safe"] - every.get("log_mix", every["log_safe"])
+        share = np.exp(log_share - log_share.max())
     mean = float(share @ every["loss/" + constraint.name] / share.sum())
     dropped = ("log_mix", "log_logged", "log_base_limit", "base_")
     block = {name: each[some] for name, each in every.items() if not name.startswith(dropped)}
     points = _Points(replace(problem, rows=Rows(block)), share[some] / share[some].sum())
     return points.tilted(mean)
+
+
+def _log_of(
+    safe_risk: float, optimized_risk: float, spread: float, bound: float
+) -> tuple[Log, Floats]:
+    """Points of losses 0 or the bound, normal log ratios in each of them, and shares of the points.
+
+    Nothing is known of the largest ratio.
+    """
+    density = np.exp(-(STANDARD_SCORES**2) / 2)
+    density /= density.sum()
+    harmful = np.array([safe_risk, optimized_risk]) / bound
+    own, goal = np.stack((1 - harmful, harmful), axis=1)
+    mean = np.log(np.maximum(goal, 1e-12) / np.where(own > 1e-12, own, np.maximum(goal, 1e-12)))
+    ratio = spread * STANDARD_SCORES - math.log(density @ np.exp(spread * STANDARD_SCORES))
+    loss = np.repeat([0.0, bound], len(density))
+    log = Log(loss, np.zeros(len(loss)), np.add.outer(mean, ratio).ravel(), max_ratio=1e300)
+    return log, np.outer(own, density).ravel()

@@ -6,6 +6,7 @@ tables of all actions, and cancels for clip without contexts. Otherwise clip bec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -60,19 +61,20 @@ def pose(
         foreseeing = matched.foreseeing
         check_normalizer(proposals, matched)
         drawn = matched.counts.sum(axis=1).astype(np.float64)
-    elif stored and family.normalized:
-        foreseeing, draws = with_draws(log, None, 1)[2], Changed(rows, _stored)
-    elif isinstance(family, Mix) and log.has_tables:
-        draws = Changed(rows, _flat)
+    elif (stored and family.normalized) or (isinstance(family, Mix) and log.has_tables):
+        foreseeing = with_draws(log, None, 1)[2] if stored else None
+        draws = Changed(rows, _candidates)
     looked = [_look(each) for each in (rows, draws) if each is not None]
-    zeros = _keeps_zeros(family) and any(each["zeros"] for each in looked)
+    never = np.zeros(1), np.full(1, -np.inf)  # does the family take what optimized never does?
+    zeros = not family.normalized and family.log_kernel(*never, 0.0)[0] == -np.inf
+    zeros = zeros and any(each["zeros"] for each in looked)
     if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one, and no policy lies between: "
             f"pass a blend above 0, such as {families.DEFAULT_BLEND:g}"
         )
-    if draws is not None and looked[-1]["outside"] and _acts_outside(family):
+    if draws is not None and looked[-1]["outside"] and _at(family, -np.inf, 0.0) > -np.inf:
         raise ValueError(
             f"family {family.name!r} needs a safe policy that can take every action of the "
             f"optimized one (absolute continuity), but a draw has log_safe −inf; use family 'clip'"
@@ -140,7 +142,7 @@ def _test_weight(
     if test_weight == "empirical" and has_draws:
         return "empirical"
     path = isinstance(family, PathFamily)
-    bounded = not path and _is_bounded(family)
+    bounded = not path and np.isfinite(_at(family, 0.0, np.inf))  # whatever the ratio is
     by_ratio = family.normalized and not (path or bounded or log.max_ratio is None)
     label = "max_ratio" if by_ratio else "analytic"
     cancels = family.normalized or (family.clips and family.max_draws is None)
@@ -158,26 +160,14 @@ def _test_weight(
     return label
 
 
-def _is_bounded(family: Family) -> bool:
-    """Whether the ratio of tethered to safe density is bounded for every optimized policy."""
-    with np.errstate(invalid="ignore"):
-        limit = family.log_density(np.zeros(1), np.full(1, np.inf), 0.0, np.zeros(1))
-    return bool(np.isfinite(limit).all())
-
-
 # ---- blends and support ------------------------------------------------------------------------
 
 
-def _keeps_zeros(family: Family) -> bool:
-    """Whether the family never takes what the optimized policy never takes."""
-    if family.normalized:
-        return False
-    return bool(family.log_kernel(np.zeros(1), np.full(1, -np.inf), 0.0)[0] == -np.inf)
-
-
-def _acts_outside(family: Family) -> bool:
-    """Whether the family takes what the safe policy never does, where its weight is infinite."""
-    return bool(family.log_density(np.full(1, -np.inf), np.zeros(1), 0.0, np.zeros(1))[0] > -np.inf)
+def _at(family: Family, log_safe: float, log_optimized: float) -> float:
+    """The log-density of an action at beta = 1, up to ψ."""
+    scores = np.full(1, log_safe), np.full(1, log_optimized)
+    with np.errstate(invalid="ignore"):
+        return float(family.log_density(*scores, 0.0, np.zeros(1))[0])
 
 
 def _look(rows: Rows) -> dict[str, bool]:
@@ -216,14 +206,10 @@ def _blended(blend: float, block: Block) -> Block:
     return found
 
 
-def _flat(block: Block) -> Block:
-    """Every action of the tables of a block as a row of its own."""
-    tables = (name for name in block if name.endswith("_all"))
-    return {name.removesuffix("_all"): block[name].ravel() for name in tables}
-
-
-def _stored(block: Block) -> Block:
-    """Every stored draw of a block as a row of its own."""
+def _candidates(block: Block) -> Block:
+    """Every action of the tables of a block, or every stored draw, as a row of its own."""
+    if tables := [name for name in block if name.endswith("_all")]:
+        return {name.removesuffix("_all"): block[name].ravel() for name in tables}
     found = {"log_optimized": np.hstack((block["draws_safe"], block["draws_optimized"])).ravel()}
     if "base_safe" in block:
         found["log_mix"] = -np.hstack((block["base_safe"], block["base_optimized"])).ravel()
@@ -245,17 +231,20 @@ def _pose_path(
     The test weight is the largest among draws of the policies along the path: proof that the next
     action is unforeseen with probability at most 1/(m + 1) in `tether.control.promise`.
     """
-    path, share = log.policy_path, log.safe_share or 1.0
+    path = log.policy_path
     if path is None or path.family != family.name:
         raise ValueError(
             f"family {family.name!r} needs a policy_path of that family in the log, the density of "
             f"each action at several betas (tether.llm.TokenTether makes it), got {path!r}"
         )
     drawn = None if proposals is None or test_weight is None else proposals.policy_path
-    label = _test_weight(test_weight, log, family, drawn is not None)
-    if drawn is None or proposals is None or label != "empirical":
-        kernel = kernels.PathKernel(path.log_beta)
-        return Problem(log.rows, family, kernel, constraints, label, safe_share=share)
+    problem = Problem(
+        *(log.rows, family, kernels.PathKernel(path.log_beta), constraints),
+        test_weight=_test_weight(test_weight, log, family, drawn is not None),
+        safe_share=log.safe_share or 1.0,
+    )
+    if drawn is None or proposals is None or problem.test_weight != "empirical":
+        return problem
     assert drawn.drawn_at is not None
     every = np.append(path.log_beta, np.inf)
     levels = np.flatnonzero(np.isin(every, drawn.drawn_at))
@@ -269,10 +258,10 @@ def _pose_path(
     shared = log.context is not None and (
         proposals.context is None or bool(np.isin(proposals.context, log.context).any())
     )
-    kernel = kernels.PathKernel(path.log_beta, levels)
-    return Problem(
-        *(log.rows, family, kernel, constraints, label, proposals.rows),
-        safe_share=share,
+    return replace(
+        problem,
+        kernel=kernels.PathKernel(path.log_beta, levels),
+        draws=proposals.rows,
         foreseeing=(fewest, fewest),
         shares_draws=shared,
     )

@@ -80,6 +80,7 @@ from tether.control.engine import (
     LARGEST_LOG,
     LAST,
     ROUNDING,
+    SAME_SCORE,
     Constraint,
     Measured,
     Problem,
@@ -88,8 +89,6 @@ from tether.control.engine import (
     log_sum,
 )
 from tether.control.kernels import PathKernel
-
-SAME = 1e-9  # log normalizers this close are the same
 
 
 def make_terms(
@@ -178,12 +177,12 @@ class _Change:
         self.kernel, self.ends = self.problem.kernel, (-LAST, LAST)
         if self.kernel.known:
             return
-        self.t = np.union1d(found.levels.t, np.clip(log_beta, -LAST, LAST))
+        self.t = found.levels.t
         self.unit = self.kernel.log_unit(self.problem, self.t)
         self.points = len(self.kernel.source(self.problem)[0])
         if self.kernel.clips:  # it changes only between these: past them ψ/β, or ψ, is the same
-            moves = np.abs(self.unit - self.unit[0]) >= SAME
-            moves_back = np.abs(self.unit + self.t - LAST - self.unit[-1])[::-1] >= SAME
+            moves = np.abs(self.unit - self.unit[0]) >= SAME_SCORE
+            moves_back = np.abs(self.unit + self.t - LAST - self.unit[-1])[::-1] >= SAME_SCORE
             low, high = self.t[moves.argmax() - 1], self.t[::-1][moves_back.argmax() - 1]
             own = np.clip(log_beta, low, high) if np.isinf(log_beta) else log_beta
             self.ends = float(min(low, own)), float(max(high, own))

@@ -27,11 +27,10 @@ import numpy as np
 
 from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.chain import Bet
+from tether.control.chain import factors
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Constraint, Problem, log_of, scores
 from tether.control.kernels import (
     ClipKernel,
-    Kernel,
     MixKernel,
     OwnKernel,
     PathKernel,
@@ -44,6 +43,7 @@ FURTHEST = 8.0  # past this log β growing limits are infinite, and the only can
 LOOSEST = np.log(3.0)  # the widest band on log ψ at the first candidate, if any is that narrow
 LARGEST_WEIGHT = 1e26  # larger weights count as this, and larger limits as infinite: less capital
 LIMIT_TOLERANCE = 1e-6  # how far, relatively, rounding may take a weight above its stated limit
+BAND_ERROR = 1e-3  # the share of a promise that an unknown normalizing constant may cost
 MANY_ROWS = 20_000  # from this many rows on, rows of only a ratio and losses become weighted points
 LOSS_NODES = 17  # losses of weighted points, from 0 to the bound
 ENTRIES = 1 << 17  # the most weights in a block
@@ -63,7 +63,8 @@ class Weights:
     """The weights of a problem's rows against the policies that acted, with their limits.
 
     `t` are the candidates: the log betas of the fixed sequence at which weights or limits differ.
-    `log_high` and `log_low` are logs of ψ⁺/β and ψ⁻/β at them, for clip without contexts; else 0.
+    `log_high` and `log_low` are logs of ψ⁺/β and ψ⁻/β at them, for clip without contexts; else 0;
+    `error` is the probability that the band is wrong.
     `cells` are the rows of each loss as weighted points, where there are many.
     """
 
@@ -72,6 +73,7 @@ class Weights:
     log_high: Floats
     log_low: Floats
     cells: Mapping[str, Rows] = field(default_factory=dict)
+    error: float = 0.0
 
     @property
     def log_betas(self) -> Floats:
@@ -81,35 +83,54 @@ class Weights:
             found[-1] = np.inf
         return found
 
-    def log_capitals(self, bet: Bet) -> Floats:
-        """Logs of what its bettors have after all rows (betas × bettors): one pass.
+    def log_capitals(self, constraint: Constraint, level: float, stakes: Floats) -> Floats:
+        """Logs of what bettors against a level of one loss have after all rows (betas × bettors).
+
+        `stakes` has a row for each beta, or one for all, and a column for each bettor. Where
+        weights are known up to a factor g, `ratio_error`, excesses over the level are multiplied by
+        g if they are positive and divided by it if not, which can only raise E[(l − a)·w]; and
+        weights are divided by g, so that their expectation is at most 1. Then E[Z] ≥ (R − a)/g.
 
         With a column `by_safe`, half of each capital is bet on these rows alone, with a stake that
         is larger as they are fewer: what a later policy hardly ever does says nothing of betas near
         the safe policy.
         """
-        rows, halves = self.cells.get(bet.constraint.name, self.problem.rows), []
+        rows, halves = self.cells.get(constraint.name, self.problem.rows), []
         if "by_safe" not in rows.names:
             size = max(64, ENTRIES // len(self.t) // 64 * 64)
-            kernel = partial(self._log_capitals, bet)
+            kernel = partial(self._log_capitals, constraint, level, stakes)
             return np.asarray(rows.reduce(kernel, {"logs": "sum"}, size)["logs"])
         columns = dict(rows.columns)
         by_safe = columns.pop("by_safe")
         for which in [np.ones_like(by_safe), by_safe][: 1 + by_safe.any()]:
             own = Rows({name: column[which] for name, column in columns.items()})
             half = replace(self, problem=replace(self.problem, rows=own))
-            stakes = bet.stakes * (len(rows) + 1) / (len(own) + 1)
-            halves.append(half.log_capitals(replace(bet, stakes=stakes)))
+            larger = stakes * (len(rows) + 1) / (len(own) + 1)
+            halves.append(half.log_capitals(constraint, level, larger))
         return np.asarray(np.logaddexp.reduce(halves, axis=0) - np.log(len(halves)))
 
-    def _log_capitals(self, bet: Bet, block: Block) -> dict[str, Any]:
-        return {"logs": bet.log_capitals(block, *self.weigh(block))}
+    def _log_capitals(
+        self, constraint: Constraint, level: float, stakes: Floats, block: Block
+    ) -> dict[str, Any]:
+        """Sums over a block; a column `count` says how many rows a row stands for."""
+        (weight, limit), loss = self.weigh(block), block[f"loss/{constraint.name}"]
+        error, bound = constraint.ratio_error, constraint.bound
+        if error != 1:
+            away = loss - level
+            loss = level + np.where(away > 0, away * error, away / error)
+            weight, limit, bound = weight / error, limit / error, level + error * (bound - level)
+        count, found = block.get("count", np.ones(1)), []
+        for stake in np.atleast_2d(stakes).T:
+            each = factors(loss, weight, limit, level, stake[:, None], bound)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found.append(np.where(count > 0, np.log(each) * count, 0.0).sum(axis=1))
+        return {"logs": np.stack(found, axis=1)}
 
     def weigh(self, block: Block) -> tuple[Floats, Floats]:
         """Weights (betas × rows) and their limits (betas × rows, or × 1)."""
         own, problem, unit = _against_acting(block), self.problem, self.log_high[:, None]
         made = problem.kernel.weigh(own, self.t, problem)
-        weight = _bounded_exp(made.log_w - unit)
+        weight = np.exp(np.minimum(made.log_w - unit, LARGEST_LOG)).clip(max=LARGEST_WEIGHT)
         limit = np.exp(self._log_limit(own, made) - unit) * np.exp(_log_base_limit(block))
         if not isinstance(problem.test_weight, str) and "log_logged" not in block:
             limit = np.minimum(limit, problem.test_weight)  # the user's own bound on all weights
@@ -135,11 +156,6 @@ class Weights:
         return np.where(at > FURTHEST, np.inf, kernel.log_limit(self.problem, at))
 
 
-def _bounded_exp(logs: Floats) -> Floats:
-    """The exponential; larger weights count as the largest, which only lowers a capital."""
-    return np.asarray(np.minimum(np.exp(np.minimum(logs, LARGEST_LOG)), LARGEST_WEIGHT))
-
-
 def _against_acting(block: Block) -> Block:
     """A block in which the policy that acted stands for the mixture."""
     dropped = ("log_mix", "base_")
@@ -163,14 +179,19 @@ def _log_base_limit(block: Block) -> Floats | float:
 # ---- the weights of a problem ------------------------------------------------------------------
 
 
-def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weights:
+def unbiased_weights(problem: Problem, asked: str) -> Weights:
     """The weights of a problem at the candidates of a fixed sequence; errors say what was `asked`.
 
-    An unknown normalizing constant gets a band from proposals, wrong with probability `error`. They
-    are drawn apart from the log, so the sequence may begin at the first beta with a narrow band.
+    For a promise an unknown normalizing constant gets a band from proposals. They are drawn apart
+    from the log, so the sequence may begin at the first beta with a narrow band.
     """
-    kernel = problem.kernel
-    if not kernel.known and not isinstance(kernel, ClipKernel):
+    kernel, unknown = problem.kernel, isinstance(problem.kernel, ClipKernel)
+    if unknown and asked == "promise" and problem.draws is None:
+        raise ValueError(
+            "promise needs proposals, fresh draws of the policies, for a log without contexts "
+            "(tether.make_proposals makes them)"
+        )
+    if not (kernel.known or unknown):
         raise ValueError(
             f"{asked} needs a family whose normalizing constant is known: give tables of all "
             f"actions (log_safe_all, log_optimized_all), or use 'clip', 'mix' or 'budgeted_clip'"
@@ -181,51 +202,50 @@ def unbiased_weights(problem: Problem, asked: str, error: float = 0.0) -> Weight
             f"acting=Acting(log_logged=…) in the log; if every action was drawn from the mixture "
             f"itself, that is log_mix"
         )
-    if isinstance(kernel, PathKernel):
-        return Weights(problem, np.asarray(kernel.coarse), *np.zeros((2, len(kernel.coarse))))
-    found = [_ends(rows) for rows in (problem.rows, problem.draws) if rows is not None]
-    low, high = min(each[0] for each in found), max(each[1] for each in found)
-    t, cells = candidates(kernel, low, high), {}
-    plain = isinstance(kernel, ClipKernel) or (
-        isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names
-    )
+    t, cells, error = candidates(problem), {}, 0.0
+    plain = unknown or (isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names)
     if plain and "log_logged" not in problem.rows.names and len(problem.rows) >= MANY_ROWS:
-        nodes = np.unique([low, *fixed_sequence(), high]).clip(low, high)
-        cells = {each.name: _cells(problem, each, nodes) for each in problem.constraints}
+        cells = {each.name: _cells(problem, each) for each in problem.constraints}
     log_high, log_low = np.zeros((2, len(t)))
-    if isinstance(kernel, ClipKernel):
+    if unknown:
         log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
-        if problem.draws is not None and error > 0:
-            each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
-            log_low, upper = _normalizer_band(problem.draws, t, problem.blend, each_error)
-            log_high = np.minimum(upper, log_high)
+    if unknown and asked == "promise":
+        assert problem.draws is not None
+        error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
+        each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
+        log_low, upper = _normalizer_band(problem.draws, t, problem.blend, each_error)
+        log_high = np.minimum(upper, log_high)
     first = int((log_high - log_low <= LOOSEST).argmax())
-    return Weights(problem, t[first:], log_high[first:], log_low[first:], cells)
+    return Weights(problem, t[first:], log_high[first:], log_low[first:], cells, error)
 
 
-def candidates(kernel: Kernel, low: float, high: float) -> Floats:
+def candidates(problem: Problem) -> Floats:
     """The fixed sequence, but for betas with the same weights and limits as the first or last.
 
-    Another one for mix and a user's own family, whose first beta mixes in 0.03 % of the optimized.
+    Another one for mix and a user's own family, whose first beta mixes in 0.03 % of the optimized,
+    and for a path, which has its own.
     """
-    if isinstance(kernel, (MixKernel, OwnKernel)):
-        low, high = -FURTHEST, FURTHEST
-    else:
-        low, high = min(low, 0.0), max(high, FURTHEST)
-    every = fixed_sequence()
+    if isinstance(problem.kernel, PathKernel):
+        return np.asarray(problem.kernel.coarse)
+    low, high, every = -FURTHEST, FURTHEST, fixed_sequence()
+    if not isinstance(problem.kernel, (MixKernel, OwnKernel)):
+        low, reach = _reach(problem)
+        high = max(high, reach)
     first = max(int(np.searchsorted(every, low, side="right")) - 1, 0)
     last = min(int(np.searchsorted(every, high)), len(every) - 1)
     return np.append(every[first:last], LAST)
 
 
-def _cells(problem: Problem, constraint: Constraint, nodes: Floats) -> Rows:
+def _cells(problem: Problem, constraint: Constraint) -> Rows:
     """Rows as weighted points on a grid of ratios and losses: one pass.
 
     A factor is linear in the ratio between two nodes, and in the loss. So a row that is split among
     the corners of its cell keeps its mean factor, and by Jensen's inequality the capital can only
     become smaller, by a second-order amount.
     """
-    nodes = np.append(-np.inf, np.unique(nodes))  # −inf: the optimized policy never does this
+    low, high = _reach(problem)
+    nodes = np.unique(np.clip([low, *fixed_sequence(), high], low, high))
+    nodes = np.append(-np.inf, nodes)  # −inf: the optimized policy never does this
     bound, count = constraint.bound, len(nodes)
 
     def kernel(block: Block) -> dict[str, Any]:
@@ -250,8 +270,8 @@ def _cells(problem: Problem, constraint: Constraint, nodes: Floats) -> Rows:
     return Rows({**columns, "count": found[filled]})
 
 
-def _ends(rows: Rows) -> tuple[float, float]:
-    """The smallest finite and the largest log ratio in rows, tables and stored draws."""
+def _reach(problem: Problem) -> tuple[float, float]:
+    """The smallest finite log ratio, at most 0, and the largest, in rows, tables and draws."""
 
     def kernel(block: Block) -> dict[str, Any]:
         found = [scores(block, end)[0] for end in ("", "_all") if "log_safe" + end in block]
@@ -260,8 +280,9 @@ def _ends(rows: Rows) -> tuple[float, float]:
             zip(("low", "high"), ends(np.concatenate([np.ravel(e) for e in found])), strict=True)
         )
 
-    found = rows.reduce(kernel, {"low": "max", "high": "max"}, BLOCK)
-    return min(-found["low"], 0.0), found["high"]
+    every = [rows for rows in (problem.rows, problem.draws) if rows is not None]
+    found = [rows.reduce(kernel, {"low": "max", "high": "max"}, BLOCK) for rows in every]
+    return min(0.0, *(-each["low"] for each in found)), max(each["high"] for each in found)
 
 
 def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tuple[Floats, Floats]:

@@ -170,7 +170,7 @@ class Decision(Described):
             more = [each for each in found.warnings if each != reason and not self.advice]
             warned = tuple(map(_in_users_words, more))
             return Description("Keep the old policy.", body.tone, tuple(facts), warnings=warned)
-        changed = f"{100 * words.share_changed(found):.3g} % of the decisions"
+        changed = f"{100 * found.measured.changed:.3g} % of the decisions"
         headline, parts = "Follow the new policy", [f"{changed} change"]
         if self.share is not None and self.share < 1:
             headline = f"Let the new policy choose in {100 * self.share:.3g} % of the cases"
