@@ -10,9 +10,11 @@ a signature, which vouches for all before it. A log that fails is never obeyed o
 `tampered` says why, and the run serves the safe policy or the old system.
 
 A caller that has waited for its deadline is told that nothing was stored. Its job is not begun
-after that; if its commit comes later after all, the writer knows the events by their mark and
-withdraws them. What happened meanwhile waits in the outbox and is delivered by the next
-transaction, once: its mark is claimed.
+after that; if its commit comes later after all, the next transaction of this writer disowns its
+rows. Until a process has appended something in a later transaction, nobody else knows whether it
+disowns the rows of its last one. Who answers from such rows again says so in the log (`repeated`),
+and a row is withdrawn when every call that has answered from it disowns it. What happened meanwhile
+waits in the outbox and is delivered by the next transaction, once: its mark is claimed.
 """
 
 from __future__ import annotations
@@ -39,9 +41,10 @@ from tether.runs.body import pack, unpack
 from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
-from tether.runs.state import CACHED, NO_HEAD, State
+from tether.runs.state import CACHED, NO_HEAD, SETTLED, State
 
 if TYPE_CHECKING:
+    from tether._core.arrays import Integers
     from tether._core.signing import PrivateKey, PublicKey
 
 logger = logging.getLogger("tether.runs")
@@ -107,7 +110,10 @@ _FROM = (
 
 
 class Event(NamedTuple):
-    """One entry of the log; `at` is what the clock of the process said, in microseconds."""
+    """One entry of the log; `at` is what the clock of the process said, in microseconds.
+
+    The mark names the process and the transaction, or the call in an outbox that was delivered.
+    """
 
     seq: int
     kind: str
@@ -116,6 +122,16 @@ class Event(NamedTuple):
     body: bytes
     head: bytes
     signature: str | None = None
+
+    @property
+    def writer(self) -> str:
+        """The process that appended it."""
+        return self.mark[:8].hex()
+
+    @property
+    def transaction(self) -> int:
+        """The event before its transaction; a delivery cannot be disowned."""
+        return int.from_bytes(self.mark[8:], "big") if len(self.mark) == 16 else SETTLED
 
     def follows(self, seq: int, head: bytes) -> bool:
         """Whether this is the event after the one with that number and hash."""
@@ -165,7 +181,8 @@ class Transaction:
     """What a job may do: look at the state, look up claims, append events."""
 
     def __init__(self, log: EventLog, connection: sql.Connection) -> None:
-        self.log, self.connection = log, connection
+        self.log, self.connection, self.number = log, connection, log.state.seq
+        self.own_mark = bytes.fromhex(log.writer) + self.number.to_bytes(8, "big")
         self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
@@ -215,14 +232,20 @@ class Transaction:
             self.connection.execute(blobs.insert(), {"digest": digest, "content": content})
         return digest
 
-    def withdraw(self, given: list[Event]) -> None:
-        """Withdraw rows whose caller was told that nothing was stored."""
+    def repeat(self, rows: Integers) -> None:
+        """Before a call is answered from stored rows: note those that may yet be disowned."""
+        mine = rows[self.state.is_open(rows, self.log.writer, self.number)]
+        if len(mine):
+            self.append("repeated", pack({}, row=mine))
+
+    def disown(self, given: list[Event]) -> None:
+        """Disown the rows of calls whose callers were told that nothing was stored."""
         for event in given:
-            if event.kind == "rows":
+            if event.kind in ("rows", "repeated"):
                 header, columns = unpack(event.body)
-                rows = header["first"] + np.arange(len(columns["arm"]), dtype=np.int64)
-                reason = {"reason": "the call had been answered otherwise"}
-                self.append("withdrawn", pack(reason, row=rows))
+                count = len(columns.get("arm", ()))
+                rows = columns.get("row", header.get("first", 0) + np.arange(count, dtype=np.int64))
+                self.append("disowned", pack({}, row=rows))
 
     def flush(self) -> None:
         """Write everything that was appended."""
@@ -253,7 +276,6 @@ _Outcome = tuple[Any, BaseException | None, list[Event]]
 
 class _Job(NamedTuple):
     work: Callable[[Transaction], Any]
-    mark: bytes
     future: Future[Any]  # cancelled if its caller was told that nothing was stored
 
 
@@ -284,8 +306,9 @@ class EventLog:
         self._waiting: deque[_Job] = deque()
         self._turn = threading.Condition()
         self._closed, self._busy_since = False, 0.0
-        self._unknown: set[bytes] = set()  # marks of commits of which nobody knows the outcome
-        self._ghosts: list[Event] = []
+        self.writer = secrets.token_hex(8)
+        self._ghosts: list[Event] = []  # stored by calls that were answered otherwise
+        self._doubtful: list[Event] = []  # the same, if the last commit came although it failed
         self._forget()
         self._prepare(create)
         self._process = os.getpid()
@@ -307,7 +330,7 @@ class EventLog:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
-        job = _Job(work, secrets.token_bytes(8), Future())
+        job = _Job(work, Future())
         limit = self.deadline if seconds is None else seconds
         with self._turn:
             if self._closed:
@@ -366,13 +389,10 @@ class EventLog:
                     f"event {event.seq} ({event.kind}) of {name} does not follow from those "
                     f"before it: {error}"
                 ) from error
-            if event.mark in self._unknown:
-                self._ghosts.append(event)
         if event and self.public_key is not None and not is_signed(event, self.public_key):
             raise TamperedError(
                 f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
             )
-        self._unknown.clear()
 
     def _load_cache(self, connection: sql.Connection) -> None:
         """Begin with the cached state if an event of the chain vouches for it."""
@@ -415,10 +435,12 @@ class EventLog:
             batch = [self._waiting.popleft() for _ in range(count)]
             is_over = self._closed and not self._waiting
         batch = [job for job in batch if not job.future.cancelled()]
-        has_chores = self.outbox or self._ghosts or not self.is_available
+        has_chores = self.outbox or self._ghosts or self._doubtful or not self.is_available
         if batch or (has_chores and self.tampered is None):
             self._run(batch)
         if is_over:
+            if self._ghosts and self.tampered is None:  # of the last calls
+                self._run([])
             self._leave()
         return not is_over
 
@@ -453,7 +475,6 @@ class EventLog:
             if self.is_ahead:
                 self._forget()
             self._leave()
-            self._unknown |= {job.mark for job in batch}
             if isinstance(error, TamperedError):
                 logger.error("%s: only the safe policy or the old system serves", error)
                 self.tampered = error
@@ -471,13 +492,19 @@ class EventLog:
         with self.database.writing(self._connection):
             self._catch_up(self._connection)
             transaction = Transaction(self, self._connection)
-            transaction.withdraw(self._ghosts)
+            if self._doubtful:
+                if self.state.latest.get(self.writer) == self._doubtful[0].transaction:
+                    self._ghosts = self._doubtful  # those before were disowned with it
+                self._doubtful = []
+            self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
             for each in waited:
                 self._hand_over(transaction, each)
-            outcomes = [self._do(transaction, job.work, job.mark) for job in batch]
+            outcomes = [self._do(transaction, job.work, transaction.own_mark) for job in batch]
             self._keep_cache(transaction)
             transaction.flush()
-        self._ghosts, self.is_ahead = [], False
+            appended = transaction.appended
+            self._doubtful = [each for each in appended if each.mark == transaction.own_mark]
+        self._ghosts, self._doubtful, self.is_ahead = [], [], False
         if self.outbox is not None:
             self.outbox.remove(waited)
         return outcomes

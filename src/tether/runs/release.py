@@ -286,7 +286,9 @@ class Release(Run):
         state, index = self._present(t), t.find([key_name(key) for key in keys])
         columns = assigned(state, keys, index, outage=outage)
         columns["key"] = np.array(keys, dtype=object)
-        fresh = np.flatnonzero(columns["before"] < state.units[-1].before)
+        is_fresh = columns["before"] < state.units[-1].before
+        t.repeat(columns["before"][~is_fresh])
+        fresh = np.flatnonzero(is_fresh)
         for start in range(0, len(fresh), ROWS_PER_EVENT):
             chosen = fresh[start : start + ROWS_PER_EVENT]
             part = {name: each[chosen] for name, each in columns.items()}

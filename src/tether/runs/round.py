@@ -217,7 +217,7 @@ class Round:
 
         `stopped` is what the caller assumed; None if it does not matter.
         """
-        columns, names = self._columns(drawn, rng, keys), [action_name(key) for key in keys or ()]
+        columns = self._columns(drawn, rng, keys)
 
         def job(t: Transaction) -> Integers | tuple[Unit, bool]:
             state, present = t.state, t.state.units[-1]
@@ -231,7 +231,7 @@ class Round:
                     f"round {unit.number} is over: round {present.number} has begun; act in "
                     f"`run.round`"
                 )
-            if t.find(names) or stopped not in (None, state.is_stopped):
+            if stored_rows(t, keys or []) or stopped not in (None, state.is_stopped):
                 return present, state.is_stopped
             header, encoded = _encoded(state, drawn)
             first = append_rows(t, header, columns | encoded)
@@ -254,13 +254,13 @@ class Round:
 
     def _find_keys(self, keys: list[str], contexts: Any) -> dict[int, int]:
         """The rows that were stored under some of the keys, by position."""
-        names = [action_name(key) for key in keys]
-        found = self._run.submit(lambda t: t.find(names))
-        known = {
-            place: int.from_bytes(found[name], "little")
-            for place, name in enumerate(names)
-            if name in found
-        }
+
+        def job(t: Transaction) -> dict[int, int]:
+            found = stored_rows(t, keys)
+            t.repeat(np.array([*found.values()], np.int64))
+            return found
+
+        known = self._run.submit(job)
         if known and not isinstance(contexts, int):
             stored, places = self._run._read_actions(np.array([*known.values()])), [*known]
             wrong = np.flatnonzero(labels(stored.contexts) != labels(contexts)[places])
@@ -337,6 +337,16 @@ def _log_prob(policy: Any, contexts: Any, actions: Any) -> Floats:
         policy_calls.score("optimized", policy.optimized, contexts, actions)  # they must be valid
         return np.full(len(actions), np.nan)
     return policy_calls.score("tethered", policy, contexts, actions, drew=True)
+
+
+def stored_rows(t: Transaction, keys: list[str]) -> dict[int, int]:
+    """The rows that stand under some of the keys, by position."""
+    names = [action_name(key) for key in keys]
+    found = t.find(names)
+    rows = {
+        k: int.from_bytes(found[each], "little") for k, each in enumerate(names) if each in found
+    }
+    return {k: row for k, row in rows.items() if not t.state.rows["withdrawn"][row]}
 
 
 def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:

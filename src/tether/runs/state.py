@@ -31,15 +31,22 @@ NO_HEAD = bytes(32)
 """The hash before the first event."""
 CACHED = "cached"
 """The kind of the events that vouch for the cache: the digest of the state before them."""
-FOLDED = ("settings", "policy", "round", "rows", "losses", "withdrawn", "alarm", "act")
+SETTLED, NOBODY = -1, -2
+"""Stand for the transaction of a row that nobody can disown, and of one that was disowned."""
+FOLDED = (
+    *("settings", "policy", "round", "rows", "repeated", "losses"),
+    *("disowned", "withdrawn", "alarm", "act"),
+)
 """The kinds of events that change the state."""
 LOSS, REWARD = "loss/", "reward"
 """How the columns of losses begin, with the name behind it, and the column of rewards."""
 ROWS = {
     **{"unit": "i4", "arm": "i4", "position": "u8", "at": "i8", "calibration": "?"},
     **{"withdrawn": "?", REWARD: "f8", "before": "i8", "known": "u1"},
+    **{"repeats": "i4", "transaction": "i8"},
 }
-"""What is known of each row apart from its losses."""
+"""What is known of each row apart from its losses: with how many more calls have answered from it,
+and in which transaction the last one has."""
 GIVEN = {"arm", "position", "calibration", "before", "known", "context_score"}
 """What the event of a row says of it."""
 CLOCK_TOLERANCE = 60 * MICROSECONDS
@@ -150,6 +157,7 @@ class State:
     formats: dict[str, Any] | None = None
     looks: list[tuple[str, int]] = field(default_factory=list)  # of which policy, on how many rows
     waited: dict[int, int] = field(default_factory=dict)  # rows of an outbox: first id, and row
+    latest: dict[str, int] = field(default_factory=dict)  # the last transaction of each process
     stop: Stop = field(default_factory=Stop)
     shift: Shift = field(default_factory=Shift)
     head: bytes = field(default=NO_HEAD, init=False)  # the hash of the last event
@@ -259,11 +267,22 @@ class State:
             mine = mine & (self.rows["arm"][rows] == arm)
         return np.asarray(np.flatnonzero(mine) + rows.start)
 
+    def is_open(self, rows: Integers, writer: str, transaction: int) -> Booleans:
+        """Which rows those who have answered from them may yet disown, as a writer sees it now.
+
+        It has disowned what it has to of its transactions before this one.
+        """
+        last = self.latest.get(writer, transaction)
+        open_ = {*self.latest.values(), NOBODY} - ({last} - {transaction})
+        return np.array([k in open_ for k in self.rows["transaction"][rows].tolist()], bool)
+
     # ---- the fold -----------------------------------------------------------------------------
 
     def fold(self, event: Event) -> None:
         """Take in one event."""
         self._tick(event)
+        if event.transaction != SETTLED:
+            self.latest[event.writer] = event.transaction
         if event.kind in FOLDED:
             if self.settings is None and event.kind != "settings":
                 raise ValueError("the first event has to be the settings")
@@ -321,7 +340,8 @@ class State:
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         known = {name: columns[name] for name in GIVEN & columns.keys()}
-        new = self.rows.extend(len(columns["arm"]), unit=len(self.units), at=self.now, **known)
+        given = {"unit": len(self.units), "at": self.now, "transaction": event.transaction}
+        new = self.rows.extend(len(columns["arm"]), **given, **known)
         self.formats = header.get("formats")
         if "waited" in header:
             self.waited[header["waited"]] = new.start
@@ -345,6 +365,20 @@ class State:
             if len(mine):
                 self.quiet[name] = [self.rows.size, self.now]
         self._look()
+
+    def _fold_repeated(self, event: Event, _: Any, columns: dict[str, Any]) -> None:
+        rows = columns["row"]
+        if (rows < 0).any() or self.rows["withdrawn"][rows].any():
+            raise ValueError("rows are repeated that do not exist, or were withdrawn")
+        self.rows["repeats"][rows] += 1
+        self.rows["transaction"][rows] = event.transaction
+
+    def _fold_disowned(self, event: Event, header: Any, columns: dict[str, Any]) -> None:
+        rows = columns["row"]
+        again = self.rows["repeats"][rows] > 0
+        self._fold_withdrawn(event, header, {"row": rows[~again]})
+        self.rows["repeats"][rows[again]] -= 1
+        self.rows["transaction"][rows] = NOBODY
 
     def _fold_withdrawn(self, _: Event, __: Any, columns: dict[str, Any]) -> None:
         if (columns["row"] < 0).any():

@@ -107,7 +107,7 @@ class _Replay:
             if not is_cached(event, state.dump()):
                 yield "the cached state is not that of the events"
             return
-        if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
+        if state.raises is not None and event.kind not in ("alarm", "losses", "rows", "repeated"):
             yield "the alarm that was raised before it is missing"
         if state.settings is None:
             return
