@@ -130,13 +130,15 @@ def test_a_store_that_is_down_answers_at_once_and_comes_back(server, postgres_ur
         release.assign("ann")
         server.stop()
         try:
-            assert release.assign("bob") == "old"
-            for k in range(50):  # at once: not after a deadline each
+            for k in range(1000):  # at once: not after a deadline each
                 assert release.assign(f"c{k}") == "old"
         finally:
             server.start()
+        wait_until(lambda: release._log.is_available)
+        assert release.observe("c999", {"error": 0.0}) == 1  # which may still wait for the store
         wait_until(lambda: not len(release._log.outbox))
-        assert rows_of(release) == 52
+        assert rows_of(release) == 1001
+        assert release.history().units[-1].means["old"]["error"].count == 1
         assert release.verify() == []
 
 

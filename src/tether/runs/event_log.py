@@ -234,9 +234,8 @@ class Transaction:
 
     def repeat(self, rows: Integers) -> None:
         """Before a call is answered from stored rows: note those that may yet be disowned."""
-        mine = rows[self.state.is_open(rows, self.log.writer, self.number)]
-        if len(mine):
-            self.append("repeated", pack({}, row=mine))
+        if len(rows) and len(rows := rows[self.state.is_open(rows, self.log.writer, self.number)]):
+            self.append("repeated", pack({}, row=rows))
 
     def disown(self, given: list[Event]) -> None:
         """Disown the rows of calls whose callers were told that nothing was stored."""
@@ -429,18 +428,18 @@ class EventLog:
     def work(self) -> bool:
         """Commit what waits, or do what there is to do although nobody waits; False at the end."""
         with self._turn:
-            if not self._waiting and not self._closed:
+            # what waits in the outbox comes first: a loss may be of a row that is still there
+            is_behind = len(self.outbox or ()) > JOBS_PER_COMMIT
+            if not (self._closed or (self.is_available if is_behind else self._waiting)):
                 self._turn.wait(PROBE_SECONDS)
-            count = min(len(self._waiting), JOBS_PER_COMMIT)
+            count = 0 if is_behind else min(len(self._waiting), JOBS_PER_COMMIT)
             batch = [self._waiting.popleft() for _ in range(count)]
-            is_over = self._closed and not self._waiting
+            is_over = self._closed and not (count or (is_behind and self.is_available))
         batch = [job for job in batch if not job.future.cancelled()]
         has_chores = self.outbox or self._ghosts or self._doubtful or not self.is_available
         if batch or (has_chores and self.tampered is None):
             self._run(batch)
         if is_over:
-            if self._ghosts and self.tampered is None:  # of the last calls
-                self._run([])
             self._leave()
         return not is_over
 
@@ -496,7 +495,8 @@ class EventLog:
                 if self.state.latest.get(self.writer) == self._doubtful[0].transaction:
                     self._ghosts = self._doubtful  # those before were disowned with it
                 self._doubtful = []
-            self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
+            if self._ghosts:
+                self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
             for each in waited:
                 self._hand_over(transaction, each)
             outcomes = [self._do(transaction, job.work, transaction.own_mark) for job in batch]
