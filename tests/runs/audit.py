@@ -97,9 +97,9 @@ def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, An
                     if row in found.losses[name]:
                         found.wrong.append(f"row {row} has two losses")
                     found.losses[name][row] = loss
-    elif kind in ("repeated", "disowned"):
+    elif kind in ("repeated", "withdrawn"):
         for row in columns["row"].tolist():
-            found.rows[row]["answers"] += 1 if kind == "repeated" else -1
+            found.rows[row]["answers"] += -header["calls"] if kind == "withdrawn" else 1
     elif kind == "alarm":
         found.alarms.append(header)
     elif kind == "act":

@@ -96,6 +96,7 @@ EVENTS_PER_CACHE = 10_000
 PURPOSE = "tether run"
 """What a signature of an event is for."""
 EVENTS_AT_ONCE = 1000
+ANSWERED_OTHERWISE = "the call had been answered otherwise"
 PROBE_SECONDS = 1.0
 """How often an idle writer tries a store that did not answer."""
 NAMES_PER_QUERY = 1000
@@ -122,11 +123,6 @@ class Event(NamedTuple):
     body: bytes
     head: bytes
     signature: str | None = None
-
-    @property
-    def writer(self) -> str:
-        """The process that appended it."""
-        return self.mark[:8].hex()
 
     @property
     def transaction(self) -> int:
@@ -244,7 +240,7 @@ class Transaction:
                 header, columns = unpack(event.body)
                 count = len(columns.get("arm", ()))
                 rows = columns.get("row", header.get("first", 0) + np.arange(count, dtype=np.int64))
-                self.append("disowned", pack({}, row=rows))
+                self.append("withdrawn", pack({"reason": ANSWERED_OTHERWISE, "calls": 1}, row=rows))
 
     def flush(self) -> None:
         """Write everything that was appended."""

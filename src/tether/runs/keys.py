@@ -139,7 +139,7 @@ def standing_rows(state: State, rows: Integers) -> Integers:
     rows = rows.copy()
     while True:
         stored = np.flatnonzero(rows >= 0)
-        gone = stored[state.rows["withdrawn"][rows[stored]]]
+        gone = stored[state.rows["answers"][rows[stored]] == 0]
         if not len(gone):
             return rows
         rows[gone] = state.rows["before"][rows[gone]]

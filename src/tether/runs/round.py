@@ -346,7 +346,7 @@ def stored_rows(t: Transaction, keys: list[str]) -> dict[int, int]:
     rows = {
         k: int.from_bytes(found[each], "little") for k, each in enumerate(names) if each in found
     }
-    return {k: row for k, row in rows.items() if not t.state.rows["withdrawn"][row]}
+    return {k: row for k, row in rows.items() if t.state.rows["answers"][row]}
 
 
 def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:

@@ -33,20 +33,14 @@ CACHED = "cached"
 """The kind of the events that vouch for the cache: the digest of the state before them."""
 SETTLED, NOBODY = -1, -2
 """Stand for the transaction of a row that nobody can disown, and of one that was disowned."""
-FOLDED = (
-    *("settings", "policy", "round", "rows", "repeated", "losses"),
-    *("disowned", "withdrawn", "alarm", "act"),
-)
-"""The kinds of events that change the state."""
 LOSS, REWARD = "loss/", "reward"
 """How the columns of losses begin, with the name behind it, and the column of rewards."""
 ROWS = {
     **{"unit": "i4", "arm": "i4", "position": "u8", "at": "i8", "calibration": "?"},
-    **{"withdrawn": "?", REWARD: "f8", "before": "i8", "known": "u1"},
-    **{"repeats": "i4", "transaction": "i8"},
+    **{REWARD: "f8", "before": "i8", "known": "u1", "answers": "i4", "transaction": "i8"},
 }
-"""What is known of each row apart from its losses: with how many more calls have answered from it,
-and in which transaction the last one has."""
+"""What is known of each row apart from its losses: also how many calls have answered from it, none
+if it was withdrawn, and in which transaction the last one has."""
 GIVEN = {"arm", "position", "calibration", "before", "known", "context_score"}
 """What the event of a row says of it."""
 CLOCK_TOLERANCE = 60 * MICROSECONDS
@@ -262,7 +256,7 @@ class State:
 
     def kept(self, rows: slice, arm: int | None = None) -> Integers:
         """The rows of a slice that were not withdrawn, of one arm."""
-        mine: Booleans = ~self.rows["withdrawn"][rows]
+        mine: Booleans = self.rows["answers"][rows] > 0
         if arm is not None:
             mine = mine & (self.rows["arm"][rows] == arm)
         return np.asarray(np.flatnonzero(mine) + rows.start)
@@ -282,11 +276,11 @@ class State:
         """Take in one event."""
         self._tick(event)
         if event.transaction != SETTLED:
-            self.latest[event.writer] = event.transaction
-        if event.kind in FOLDED:
+            self.latest[event.mark[:8].hex()] = event.transaction
+        if (fold := getattr(self, f"_fold_{event.kind}", None)) is not None:
             if self.settings is None and event.kind != "settings":
                 raise ValueError("the first event has to be the settings")
-            getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
+            fold(event, *unpack(event.body))
         elif event.kind == CACHED:
             self.cached = event.seq
         elif event.kind not in ("scores", "draws"):
@@ -340,8 +334,9 @@ class State:
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         known = {name: columns[name] for name in GIVEN & columns.keys()}
-        given = {"unit": len(self.units), "at": self.now, "transaction": event.transaction}
-        new = self.rows.extend(len(columns["arm"]), **given, **known)
+        known |= {"unit": len(self.units), "at": self.now}
+        known |= {"answers": 1, "transaction": event.transaction}
+        new = self.rows.extend(len(columns["arm"]), **known)
         self.formats = header.get("formats")
         if "waited" in header:
             self.waited[header["waited"]] = new.start
@@ -368,24 +363,19 @@ class State:
 
     def _fold_repeated(self, event: Event, _: Any, columns: dict[str, Any]) -> None:
         rows = columns["row"]
-        if (rows < 0).any() or self.rows["withdrawn"][rows].any():
+        if (rows < 0).any() or (self.rows["answers"][rows] == 0).any():
             raise ValueError("rows are repeated that do not exist, or were withdrawn")
-        self.rows["repeats"][rows] += 1
+        self.rows["answers"][rows] += 1
         self.rows["transaction"][rows] = event.transaction
 
-    def _fold_disowned(self, event: Event, header: Any, columns: dict[str, Any]) -> None:
-        rows = columns["row"]
-        again = self.rows["repeats"][rows] > 0
-        self._fold_withdrawn(event, header, {"row": rows[~again]})
-        self.rows["repeats"][rows[again]] -= 1
-        self.rows["transaction"][rows] = NOBODY
-
-    def _fold_withdrawn(self, _: Event, __: Any, columns: dict[str, Any]) -> None:
-        if (columns["row"] < 0).any():
+    def _fold_withdrawn(self, _: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
+        rows = np.unique(columns["row"])
+        if (rows < 0).any():
             raise ValueError("rows that do not exist are withdrawn")
-        rows = np.unique(columns["row"][~self.rows["withdrawn"][columns["row"]]])
-        self.stop.withdraw(self, rows)
-        self.rows["withdrawn"][rows] = True
+        answers = self.rows["answers"][rows]
+        left = np.maximum(answers - header["calls"], 0)
+        self.stop.withdraw(self, rows[left < np.minimum(answers, 1)])
+        self.rows["answers"][rows], self.rows["transaction"][rows] = left, NOBODY
 
     def _fold_alarm(self, event: Event, header: dict[str, Any], _: Any) -> None:
         number, words = len(self.alarms) + 1, (header["monitor"], header["message"])

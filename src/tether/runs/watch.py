@@ -193,7 +193,7 @@ class Stop:
         if until <= self.counted:
             return
         rows = np.arange(self.counted, until)
-        rows = rows[~state.rows["withdrawn"][rows]]
+        rows = rows[state.rows["answers"][rows] > 0]
         for place in range(len(self.bets)):
             self._move(state, place, rows, +1)
         self.counted = until
@@ -279,7 +279,7 @@ class Stop:
         if not len(rows):
             return
         self._count(state, until)
-        rows = rows[~state.rows["withdrawn"][rows]]
+        rows = rows[state.rows["answers"][rows] > 0]
         for place, bet in enumerate(self.bets):
             silent = rows[np.isnan(state.loss(bet.name)[rows])]
             self._move(state, place, silent, -1, math.nan)
