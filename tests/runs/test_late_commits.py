@@ -68,7 +68,7 @@ def late(run):
             yield came
         finally:
             gate.set()
-    wait_until(lambda: not (log._ghosts or log._doubtful or log.outbox))
+    wait_until(lambda: not (log._ghosts or log.outbox))
 
 
 def standing(release, tmp_path, name="export"):
@@ -200,7 +200,7 @@ def test_clients_that_change_the_process_while_the_database_is_frozen_and_killed
         ended.set()
 
     in_threads(lambda place: ask(place) if place else disturb(), 9)
-    wait_until(lambda: not any(r._log._ghosts or r._log._doubtful or r._log.outbox for r in runs))
+    wait_until(lambda: not any(r._log._ghosts or r._log.outbox for r in runs))
     held = standing(runs[0], tmp_path)
     for run in runs:
         run.close()

@@ -41,7 +41,7 @@ from tether.runs.body import pack, unpack
 from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
-from tether.runs.state import CACHED, NO_HEAD, SETTLED, State
+from tether.runs.state import CACHED, NO_HEAD, NOBODY, SETTLED, State
 
 if TYPE_CHECKING:
     from tether._core.arrays import Integers
@@ -96,7 +96,6 @@ EVENTS_PER_CACHE = 10_000
 PURPOSE = "tether run"
 """What a signature of an event is for."""
 EVENTS_AT_ONCE = 1000
-ANSWERED_OTHERWISE = "the call had been answered otherwise"
 PROBE_SECONDS = 1.0
 """How often an idle writer tries a store that did not answer."""
 NAMES_PER_QUERY = 1000
@@ -111,10 +110,7 @@ _FROM = (
 
 
 class Event(NamedTuple):
-    """One entry of the log; `at` is what the clock of the process said, in microseconds.
-
-    The mark names the process and the transaction, or the call in an outbox that was delivered.
-    """
+    """One entry of the log; `at` is what the clock of the process said, in microseconds."""
 
     seq: int
     kind: str
@@ -126,7 +122,7 @@ class Event(NamedTuple):
 
     @property
     def transaction(self) -> int:
-        """The event before its transaction; a delivery cannot be disowned."""
+        """The event before its transaction, which its mark names behind its process."""
         return int.from_bytes(self.mark[8:], "big") if len(self.mark) == 16 else SETTLED
 
     def follows(self, seq: int, head: bytes) -> bool:
@@ -230,8 +226,14 @@ class Transaction:
 
     def repeat(self, rows: Integers) -> None:
         """Before a call is answered from stored rows: note those that may yet be disowned."""
-        if len(rows) and len(rows := rows[self.state.is_open(rows, self.log.writer, self.number)]):
-            self.append("repeated", pack({}, row=rows))
+        if not len(rows):
+            return
+        latest, writer = self.state.latest, self.log.writer
+        is_own = latest.get(writer, self.number) != self.number  # disowned before, or for good
+        open_ = {NOBODY, *latest.values()} - ({latest[writer]} if is_own else set())
+        last = self.state.rows["transaction"][rows].tolist()
+        if (chosen := np.array([each in open_ for each in last])).any():
+            self.append("repeated", pack({}, row=rows[chosen]))
 
     def disown(self, given: list[Event]) -> None:
         """Disown the rows of calls whose callers were told that nothing was stored."""
@@ -240,7 +242,8 @@ class Transaction:
                 header, columns = unpack(event.body)
                 count = len(columns.get("arm", ()))
                 rows = columns.get("row", header.get("first", 0) + np.arange(count, dtype=np.int64))
-                self.append("withdrawn", pack({"reason": ANSWERED_OTHERWISE, "calls": 1}, row=rows))
+                header = {"reason": "answered otherwise", "calls": 1}
+                self.append("withdrawn", pack(header, row=rows))
 
     def flush(self) -> None:
         """Write everything that was appended."""
@@ -302,8 +305,7 @@ class EventLog:
         self._turn = threading.Condition()
         self._closed, self._busy_since = False, 0.0
         self.writer = secrets.token_hex(8)
-        self._ghosts: list[Event] = []  # stored by calls that were answered otherwise
-        self._doubtful: list[Event] = []  # the same, if the last commit came although it failed
+        self._ghosts: list[Event] = []  # of calls that were answered otherwise, if they are stored
         self._forget()
         self._prepare(create)
         self._process = os.getpid()
@@ -432,7 +434,7 @@ class EventLog:
             batch = [self._waiting.popleft() for _ in range(count)]
             is_over = self._closed and not (count or (is_behind and self.is_available))
         batch = [job for job in batch if not job.future.cancelled()]
-        has_chores = self.outbox or self._ghosts or self._doubtful or not self.is_available
+        has_chores = self.outbox or self._ghosts or not self.is_available
         if batch or (has_chores and self.tampered is None):
             self._run(batch)
         if is_over:
@@ -487,10 +489,8 @@ class EventLog:
         with self.database.writing(self._connection):
             self._catch_up(self._connection)
             transaction = Transaction(self, self._connection)
-            if self._doubtful:
-                if self.state.latest.get(self.writer) == self._doubtful[0].transaction:
-                    self._ghosts = self._doubtful  # those before were disowned with it
-                self._doubtful = []
+            last = self.state.latest.get(self.writer)  # it has disowned those before it
+            self._ghosts = [each for each in self._ghosts if each.transaction == last]
             if self._ghosts:
                 self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
             for each in waited:
@@ -498,9 +498,8 @@ class EventLog:
             outcomes = [self._do(transaction, job.work, transaction.own_mark) for job in batch]
             self._keep_cache(transaction)
             transaction.flush()
-            appended = transaction.appended
-            self._doubtful = [each for each in appended if each.mark == transaction.own_mark]
-        self._ghosts, self._doubtful, self.is_ahead = [], [], False
+            self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless
+        self._ghosts, self.is_ahead = [], False
         if self.outbox is not None:
             self.outbox.remove(waited)
         return outcomes

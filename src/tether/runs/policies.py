@@ -2,8 +2,7 @@
 
 In a run on shortlists the candidates are stored with the context and the position of the picked one
 as the action, so every policy is a finite table. Along a path a round is given a pair of policies
-that are tethered inside of an action, as `tether.llm.TokenTether` is one: it scores actions along
-its path, draws proposals there, and makes the policy at a beta.
+that are tethered inside of an action.
 
 Every round keeps its policy, since its rows are weighted by it later: in memory while the process
 lives, in the store where it can be saved, and otherwise the user passes it by its name. One that is

@@ -162,22 +162,19 @@ class Round:
         while True:
             known = {} if names is None else self._find_keys(names, given)
             missing = np.array([k for k in range(length(given)) if k not in known], dtype=np.int64)
-            taken = known
-            if len(missing):
-                contexts = self._with_candidates(take(given, missing) if known else given, rng)
-                drawn = self._draw(unit, contexts, rng, by_safe=stopped)
-                new = None if names is None else [names[k] for k in missing.tolist()]
-                stored = self._store(unit, drawn, rng, new, stopped)
-                if not isinstance(stored, np.ndarray):  # something has changed since
-                    unit, stopped = stored
-                    continue
-                if not known:
-                    arm = drawn.columns["arm"].astype(np.int64)
-                    served = np.where(arm > 0, unit.number, -arm)
-                    rows = drawn.contexts, drawn.actions, served
-                    return Actions.of(stored, *rows, failure=drawn.failure)
-                taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
-            return run._read_actions(np.array([taken[k] for k in range(length(given))]))
+            if not len(missing):
+                return run._read_actions(np.array([*known.values()], np.int64))
+            contexts = self._with_candidates(take(given, missing) if known else given, rng)
+            drawn = self._draw(unit, contexts, rng, by_safe=stopped)
+            new = None if names is None else [names[k] for k in missing.tolist()]
+            stored = self._store(unit, drawn, rng, new, stopped)
+            if not isinstance(stored, np.ndarray):  # something has changed since
+                unit, stopped = stored
+            elif not known:
+                arm = drawn.columns["arm"].astype(np.int64)
+                served = np.where(arm > 0, unit.number, -arm)
+                rows = drawn.contexts, drawn.actions, served
+                return Actions.of(stored, *rows, failure=drawn.failure)
 
     def _act_in_outage(
         self, given: Any, rng: np.random.Generator, names: list[str] | None, error: StoreError

@@ -261,15 +261,6 @@ class State:
             mine = mine & (self.rows["arm"][rows] == arm)
         return np.asarray(np.flatnonzero(mine) + rows.start)
 
-    def is_open(self, rows: Integers, writer: str, transaction: int) -> Booleans:
-        """Which rows those who have answered from them may yet disown, as a writer sees it now.
-
-        It has disowned what it has to of its transactions before this one.
-        """
-        last = self.latest.get(writer, transaction)
-        open_ = {*self.latest.values(), NOBODY} - ({last} - {transaction})
-        return np.array([k in open_ for k in self.rows["transaction"][rows].tolist()], bool)
-
     # ---- the fold -----------------------------------------------------------------------------
 
     def fold(self, event: Event) -> None:
