@@ -10,11 +10,11 @@ a signature, which vouches for all before it. A log that fails is never obeyed o
 `tampered` says why, and the run serves the safe policy or the old system.
 
 A caller that has waited for its deadline is told that nothing was stored. Its job is not begun
-after that; if its commit comes later after all, the next transaction of this writer disowns its
-rows. Until a process has appended something in a later transaction, nobody else knows whether it
-disowns the rows of its last one. Who answers from such rows again says so in the log (`repeated`),
-and a row is withdrawn when every call that has answered from it disowns it. What happened meanwhile
-waits in the outbox and is delivered by the next transaction, once: its mark is claimed.
+after that; if its commit comes nevertheless, the next transaction of this writer disowns its rows.
+Others do not know that before this process has appended something in a later transaction. Until
+then, who answers from a row again notes that (`repeated`), and a row is withdrawn when every call
+that has answered from it has disowned it. What happened meanwhile waits in the outbox and is
+delivered by the next transaction, once: its mark is claimed.
 """
 
 from __future__ import annotations
@@ -307,7 +307,13 @@ class EventLog:
         self.writer = secrets.token_hex(8)
         self._ghosts: list[Event] = []  # of calls that were answered otherwise, if they are stored
         self._forget()
-        self._prepare(create)
+        database = self.database
+        with database.errors("open"), database.engine.connect() as connection:
+            if create:
+                with database.writing(connection):
+                    tables.create_all(connection)
+            elif not sql.inspect(connection).has_table(events.name):
+                raise StoreError(f"{database.name} does not hold a tether run")
         self._process = os.getpid()
         self._thread = threading.Thread(
             target=_write, args=(weakref.ref(self),), daemon=True, name="tether-writer"
@@ -340,10 +346,17 @@ class EventLog:
             result: Result = job.future.result(limit)
             return result
         except TimeoutError:
-            if job.future.cancel():
-                self._give_up(limit)
-            found: Result = job.future.result()  # it came just now
-            return found
+            if not job.future.cancel():
+                found: Result = job.future.result()  # it came just now
+                return found
+        with self._turn:
+            is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
+            if is_stuck and self._connection is not None:
+                self.database.interrupt(self._connection)
+        raise StoreError(
+            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
+            f"stored; repeat the call when the store is available again"
+        )
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:
         """Read a snapshot; beside the writer where the database allows it."""
@@ -413,15 +426,6 @@ class EventLog:
         transaction.connection.execute(cache.insert(), {"seq": event.seq, "content": content})
 
     # ---- the thread ---------------------------------------------------------------------------
-
-    def _prepare(self, create: bool) -> None:
-        database = self.database
-        with database.errors("open"), database.engine.connect() as connection:
-            if create:
-                with database.writing(connection):
-                    tables.create_all(connection)
-            elif not sql.inspect(connection).has_table(events.name):
-                raise StoreError(f"{database.name} does not hold a tether run")
 
     def work(self) -> bool:
         """Commit what waits, or do what there is to do although nobody waits; False at the end."""
@@ -530,16 +534,6 @@ class EventLog:
         _, error, _ = self._do(transaction, lambda t: self._deliver(t, *given), waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
-
-    def _give_up(self, limit: float) -> None:
-        with self._turn:
-            is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
-            if is_stuck and self._connection is not None:
-                self.database.interrupt(self._connection)
-        raise StoreError(
-            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
-            f"stored; repeat the call when the store is available again"
-        )
 
 
 def is_cached(event: Event, content: bytes) -> bool:

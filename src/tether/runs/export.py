@@ -74,8 +74,7 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
         for name, value in index.items():
             yield claims, {"name": name, "value": value}
 
-    is_path = "://" not in str(store)
-    with files.replacing(store) if is_path else nullcontext(store) as place:
+    with nullcontext(store) if "://" in str(store) else files.replacing(store) as place:
         database = Database(place, create=True, deadline=60.0)
         with (
             database.errors("write"),
@@ -88,4 +87,3 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
             for table, rows in groupby(checked(), lambda each: each[0]):
                 while part := [row for _, row in islice(rows, EVENTS_AT_ONCE)]:
                     connection.execute(table.insert(), part)
-        database.engine.dispose()

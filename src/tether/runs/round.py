@@ -338,11 +338,9 @@ def _log_prob(policy: Any, contexts: Any, actions: Any) -> Floats:
 
 def stored_rows(t: Transaction, keys: list[str]) -> dict[int, int]:
     """The rows that stand under some of the keys, by position."""
-    names = [action_name(key) for key in keys]
-    found = t.find(names)
-    rows = {
-        k: int.from_bytes(found[each], "little") for k, each in enumerate(names) if each in found
-    }
+    found = t.find([action_name(key) for key in keys])
+    held = ((k, found.get(action_name(key))) for k, key in enumerate(keys))
+    rows = {k: int.from_bytes(row, "little") for k, row in held if row is not None}
     return {k: row for k, row in rows.items() if t.state.rows["answers"][row]}
 
 
