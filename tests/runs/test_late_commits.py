@@ -36,16 +36,14 @@ def late(run):
     The transaction after it waits for the end of the block.
     """
     log, gate, came, slow = run._log, threading.Event(), threading.Event(), [True]
-    flush, writing = event_log.Transaction.flush, log.database.writing
+    flush, attempt = event_log.Transaction.flush, run._log._try
 
     def flushed(transaction):
         flush(transaction)
         if transaction.log is log and transaction.appended and slow:
             slow.clear()
-            seconds, driver = (
-                log.deadline + 0.3,
-                transaction.connection.connection.driver_connection,
-            )
+            seconds = log.deadline + 0.3
+            driver = transaction.connection.connection.driver_connection
             if log.database.is_sqlite:
                 time.sleep(seconds)
             else:  # its process takes the commit when it goes on, and nobody hears of it
@@ -54,17 +52,15 @@ def late(run):
                 process.enter_context(frozen([driver.info.backend_pid]))
                 threading.Timer(seconds, process.close).start()
 
-    @contextmanager
-    def waiting(connection):
+    def waiting(batch):
         if not slow:
             came.set()
             gate.wait()
-        with writing(connection):
-            yield
+        return attempt(batch)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(event_log.Transaction, "flush", flushed)
-        patch.setattr(log.database, "writing", waiting)
+        patch.setattr(log, "_try", waiting)
         try:
             yield came
         finally:

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy import exc
 
-from tests.runs.frozen_processes import frozen
 from tests.runs.jobs import wait_until
-from tests.runs.postgres_server import name_of
 from tether.runs import Release, event_log
 from tether.runs.errors import StoreError
 
@@ -22,23 +20,8 @@ def open_release(store, **more):
     return Release(store, GUARDRAILS, **({"old": {"error": 0.02}, "deadline": 1.0} | more))
 
 
-def backends(server, url):
-    query = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE datname="
-    return [int(pid) for pid in (server.tell(f"{query}'{name_of(url)}'") or "").split()]
-
-
 def rows_of(release):
     return sum(sum(unit.rows.values()) for unit in release.history().units)
-
-
-def test_a_frozen_backend_is_an_error_after_the_deadline(server, postgres_url):
-    with open_release(postgres_url) as release:
-        release.assign("ann")
-        with frozen(backends(server, postgres_url)), pytest.raises(StoreError):
-            release.assign("bob")
-        wait_until(lambda: release._log.is_available)
-        release.assign("carl")
-        assert release.verify() == []
 
 
 def test_what_waits_in_the_outbox_outlives_the_process_and_is_delivered_once(sqlite_url, tmp_path):
