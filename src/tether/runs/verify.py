@@ -1,8 +1,4 @@
-"""Verification: the events are replayed, and all that follows from them is computed again.
-
-Betas are computed from the rows, scores and draws that are stored, and shares from the rows, by the
-functions that decided them.
-"""
+"""Verification: the events are replayed, and all that follows from them is computed again."""
 
 from __future__ import annotations
 

@@ -12,9 +12,6 @@ its factor is exchanged. Rows of keys that return are judged when their step is 
 else −(1 + γ)·l/(1 − c). The stop bets on z > δ (unknown: 0 for the new system, B for the old one),
 the finish on z < δ (unknown: B and 0). For a key that nobody has seen, c is the share; for one that
 returns, the part of these keys that came to the new system in this step.
-
-**Rounds.** In a round that serves a tethered policy all of that policy's rows bet against the alarm
-level: half as much again as is tolerated, but at most the middle between that and the bound.
 """
 
 from __future__ import annotations
@@ -162,7 +159,7 @@ class Stop:
             return None
         limit = math.log(len(self.bets) / settings.stop)
         for end in range(touched + 1, len(self.sums) + 1):
-            wealth = [log_wealth(self.sums[:end, place]) for place in range(len(self.bets))]
+            wealth = [self._log_wealth(place, end) for place in range(len(self.bets))]
             if np.logaddexp.reduce(wealth) >= limit:
                 return "stop", self._in_words(state, int(np.argmax(wealth)))
         return None
@@ -230,10 +227,14 @@ class Stop:
         """Of a release without the rows of an outage, or taken while an alarm stood."""
         return rows[state.rows["calibration"][rows]] if state.given.kind == RELEASE else rows
 
+    def _rows_of(self, state: State, number: int) -> Integers:
+        """The rows of a step that are bet on."""
+        rows = state.kept(state.of_unit(number))
+        return self._bet_on(state, rows[rows >= self.from_row])
+
     def _of_step(self, state: State, bet: Bet, number: int, *, finish: bool = False) -> Floats:
         """The sums of log factors of all rows of a step."""
-        kept = state.kept(state.of_unit(number))
-        rows = self._bet_on(state, kept[kept >= self.from_row])
+        rows = self._rows_of(state, number)
         return self._factors(state, bet, rows, self._losses(state, bet, rows), finish=finish)
 
     def _filled(self, bet: Bet, rows: Integers, losses: Floats, waiting: Booleans) -> Floats:
@@ -250,6 +251,9 @@ class Stop:
 
     def _losses(self, state: State, bet: Bet, rows: Integers) -> Floats:
         return np.asarray(state.loss(bet.name)[rows] / bet.limit.bound)
+
+    def _log_wealth(self, place: int, end: int) -> float:
+        return log_wealth(self.sums[:end, place])
 
     def _count_silence(self, state: State, now: int) -> None:
         """Count rows as silent whose outcome deadline has passed."""
