@@ -153,14 +153,14 @@ class Soak:
         return samples
 
     async def post(self, client: Client, path: str, body: object) -> httpx2.Response | None:
-        """The answer of the client's service; of any other one once the connection is lost."""
+        """The answer of any service, and of another one if the connection is lost."""
         end = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < end:
+            client.base_url = self.address()
             try:
                 found = await client.post(path, json=body)
             except httpx2.TransportError as error:
                 self.counts[f"connections: {type(error).__name__}"] += 1
-                client.base_url = self.address()
                 await asyncio.sleep(0.02)
                 continue
             if found.status_code == 200 or path == "/v1/outcomes":
@@ -173,7 +173,7 @@ class Soak:
     async def _ask_on(self, number: int, rate: float, ends: asyncio.Event) -> None:
         """Decide on keys, one after the other, and report losses of some."""
         rng, keys, recent = random.Random(number), count(), list[str]()
-        async with Client(base_url=self.address(), timeout=ANSWER_SECONDS) as client:
+        async with Client(timeout=ANSWER_SECONDS) as client:
             while not ends.is_set():
                 key = rng.choice(recent) if recent and rng.random() < 0.5 else ""
                 key = key or f"client {number}: {next(keys)}"
@@ -282,10 +282,9 @@ async def kill_database(soak: Soak) -> bool:
 
 async def halt_and_resume(soak: Soak) -> bool:
     """A person halts the release, and resumes it at another service."""
-    async with Client(base_url=soak.address(), timeout=ANSWER_SECONDS) as client:
+    async with Client(timeout=ANSWER_SECONDS) as client:
         done = await soak.post(client, "/v1/halt", {"reason": "soak"})
         await asyncio.sleep(soak.rng.uniform(0.5, 2.0))
-        client.base_url = soak.address()
         await soak.post(client, "/v1/resume", {"reason": "soak"})
     return done is not None
 

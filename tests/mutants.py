@@ -211,8 +211,8 @@ a halt does not stop
   - standing is not None or self.raises
   + raises
 withdrawn rows count
-  - ~self.rows["withdrawn"][rows]
-  + np.ones(len(self.rows["withdrawn"][rows]), bool)
+  - self.rows["answers"][rows] > 0
+  + self.rows["answers"][rows] >= 0
 runs/state.py | tests/runs/test_controller.py
 training rows calibrate
   - np.flatnonzero(self.rows["calibration"])

@@ -87,7 +87,7 @@ def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, An
             place = int.from_bytes(blake2b(key, digest_size=8, key=salt).digest(), "big")
             if found.settings["sticky"] and place != row["position"]:
                 found.wrong.append(f"row {len(found.rows)} has another hash")
-            found.rows.append(row | {"key": key, "step": len(found.steps)})
+            found.rows.append(row | {"key": key, "step": len(found.steps), "answers": 1})
     elif kind == "losses":
         for name in found.losses.keys() & {column.removeprefix("loss/") for column in columns}:
             for row, loss in zip(
@@ -97,9 +97,9 @@ def _take(found: Audit, kind: str, header: dict[str, Any], columns: dict[str, An
                     if row in found.losses[name]:
                         found.wrong.append(f"row {row} has two losses")
                     found.losses[name][row] = loss
-    elif kind == "withdrawn":
+    elif kind in ("repeated", "withdrawn"):
         for row in columns["row"].tolist():
-            found.rows[row]["withdrawn"] = True
+            found.rows[row]["answers"] += -header["calls"] if kind == "withdrawn" else 1
     elif kind == "alarm":
         found.alarms.append(header)
     elif kind == "act":
@@ -121,7 +121,7 @@ def _check_step(found: Audit, header: dict[str, Any]) -> None:
     length = settings["units_per_step"] or len(found.rows)
     for place in range(begin, min(len(found.rows), begin + length)):
         row = found.rows[place]
-        if row["arm"] == 1 and not row.get("withdrawn"):
+        if row["arm"] == 1 and row["answers"]:
             inside = row["position"] < math.floor(low * 2**64)
             groups[inside].append(found.losses[name].get(place, 1.0))
     within = Fraction(int(sum(groups[True])) + 1, len(groups[True]) + 1)

@@ -1,19 +1,14 @@
-"""Processes that are stopped for a while, and calls that must come back nevertheless."""
+"""Processes that are stopped for a while."""
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from tests.runs.postgres_server import Server
-
-PATIENCE_SECONDS = 120
-"""After this a call hangs for good. Far above every deadline in the tests: machines are loaded."""
 
 
 @contextmanager
@@ -36,20 +31,3 @@ def server_pids(server: Server) -> list[int]:
     postmaster = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
     return [postmaster, *map(int, children)]
-
-
-def answer(call: Callable[[], Any]) -> Any:
-    """What a call returns or raises; a failed test, and not a hanging one, if it does neither."""
-    result: list[Any] = []
-
-    def run() -> None:
-        try:
-            result.append(call())
-        except BaseException as error:
-            result.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(PATIENCE_SECONDS)
-    assert result, f"no answer within {PATIENCE_SECONDS} s"
-    return result[0]

@@ -84,24 +84,6 @@ def test_nothing_that_was_confirmed_is_lost_in_kills(store_url, tmp_path):
         run.begin(tether.Gaussian(0.2))
 
 
-def test_threads_and_processes_share_a_store(store_url):
-    runs = [make(store_url, missing="worst_case") for _ in range(2)]
-    runs[0].begin()
-
-    def work(place: int) -> None:
-        rng = np.random.default_rng(place)
-        for _ in range(8):
-            taken = runs[place % 2].round.act(5, rng)
-            runs[(place + 1) % 2].observe(taken, WORLD.loss(taken.actions, rng))
-
-    jobs.in_threads(work, 4)
-    assert runs[1].history().units[0].rows["old"] == 160
-    assert len(runs[0].pending()) == 0
-    assert runs[0].verify() == []
-    for each in runs:
-        each.close()
-
-
 # ---- forgers ------------------------------------------------------------------------------------
 
 

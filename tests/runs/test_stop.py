@@ -135,7 +135,7 @@ def test_the_capital_is_that_of_the_definition_after_every_call(late):
                 for u in range(1, last + 1)
             ]
             expected = wealth(steps, Fraction(1, 4))
-            assert math.exp(stop._log_wealth(0, last)) == pytest.approx(expected, rel=1e-9)
+            assert math.exp(log_wealth(stop.sums[:last, 0])) == pytest.approx(expected, rel=1e-9)
         assert expected > 10
         assert release.verify() == []
 

@@ -377,7 +377,7 @@ class Controller(Run):
         """The actions of which a loss is still missing, oldest first."""
         with self._lock:
             known = self._refresh()
-            missing = ~known.observed & ~known.rows["withdrawn"]
+            missing = ~known.observed & (known.rows["answers"] > 0)
             return self._handed_out(known, np.flatnonzero(missing))
 
     def training_rows(self) -> TrainingRows:
@@ -387,8 +387,8 @@ class Controller(Run):
         """
         with self._lock:
             known = self._refresh()
-            left_out = known.rows["withdrawn"] | known.rows["calibration"]
-            where = np.flatnonzero(known.observed & ~left_out)
+            used = (known.rows["answers"] > 0) & ~known.rows["calibration"]
+            where = np.flatnonzero(known.observed & used)
             taken = self._handed_out(known, where)
             return TrainingRows(
                 taken.ids,
@@ -417,10 +417,12 @@ class Controller(Run):
                 raise ValueError(
                     f"ids {observed[:5].tolist()} cannot be withdrawn: their losses were observed"
                 )
-            rows = rows[~t.state.rows["withdrawn"][rows]]
+            answers = t.state.rows["answers"][rows]
+            rows = rows[answers > 0]
             if len(rows):
                 t.append("act", pack({**header, "subject": f"{len(rows)} actions"}))
-                t.append("withdrawn", pack({"reason": header["reason"]}, row=rows))
+                why = {"reason": header["reason"], "calls": int(answers.max())}
+                t.append("withdrawn", pack(why, row=rows))
 
         self.submit(job)
 
@@ -500,7 +502,7 @@ class Controller(Run):
             return append_rows(t, header, columns)
         ids = columns["id"]
         rows = rows_of(t.state, ids)
-        gone = ids[t.state.rows["withdrawn"][rows]]
+        gone = ids[t.state.rows["answers"][rows] == 0]
         if len(gone):
             raise ValueError(f"ids {gone[:5].tolist()} were withdrawn: they have no losses")
         return self._store_losses(t, rows, losses_in(columns))

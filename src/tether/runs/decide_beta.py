@@ -71,8 +71,8 @@ class Density(NamedTuple):
 def rows_in_use(known: State) -> tuple[Booleans, dict[str, Floats], str]:
     """Which calibration rows are used, their losses, and a note on those without a loss."""
     settings, where = known.given, known.calibration_rows
-    served, withdrawn = known.served[where], known.rows["withdrawn"][where]
-    used = ~withdrawn & ~np.isin(served, list(known.retired))
+    served, answers = known.served[where], known.rows["answers"][where]
+    used = (answers > 0) & ~np.isin(served, list(known.retired))
     losses = {name: known.loss(name)[where] for name in settings.limits}
     pending = used & ~known.observed[where]
     note = ""

@@ -7,12 +7,9 @@ it have a quarter of its rows; until then the share it allows stays as it is, so
 rows of the next window does not depend on their losses.
 
 The safe policy's rows are the calibration rows of the last rounds without a policy, since the new
-policy may have learned from training rows. That the safe policy is within what is tolerated is
-assumed. Of another reference it has to be shown, so an upper bound that fails in one of twenty is
-used for its risk; where it does not pass, the safe policy is used. The bound rests on all rows that
-the reference took since it reached a share of 1, which other rows had decided. It is a bet on each
-of them, so it may be read at any time, and it speaks of the reference alone, so it holds whatever
-the new policy has learned from these rows.
+policy may have learned from training rows. That it is within what is tolerated is assumed. Of
+another reference it has to be shown, by an upper bound from all rows that it took since it reached
+a share of 1; where that does not pass, the safe policy is used (docs/explanation/release.md).
 """
 
 from __future__ import annotations

@@ -10,9 +10,11 @@ a signature, which vouches for all before it. A log that fails is never obeyed o
 `tampered` says why, and the run serves the safe policy or the old system.
 
 A caller that has waited for its deadline is told that nothing was stored. Its job is not begun
-after that; if its commit comes later after all, the writer knows the events by their mark and
-withdraws them. What happened meanwhile waits in the outbox and is delivered by the next
-transaction, once: its mark is claimed.
+after that; if its commit comes nevertheless, the next transaction of this writer disowns its rows.
+Others do not know that before this process has appended something in a later transaction. Until
+then, who answers from a row again notes that (`repeated`), and a row is withdrawn when every call
+that has answered from it has disowned it. What happened meanwhile waits in the outbox and is
+delivered by the next transaction, once: its mark is claimed.
 """
 
 from __future__ import annotations
@@ -39,9 +41,10 @@ from tether.runs.body import pack, unpack
 from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
-from tether.runs.state import CACHED, NO_HEAD, State
+from tether.runs.state import CACHED, NO_HEAD, NOBODY, SETTLED, State
 
 if TYPE_CHECKING:
+    from tether._core.arrays import Integers
     from tether._core.signing import PrivateKey, PublicKey
 
 logger = logging.getLogger("tether.runs")
@@ -117,6 +120,11 @@ class Event(NamedTuple):
     head: bytes
     signature: str | None = None
 
+    @property
+    def transaction(self) -> int:
+        """The event before its transaction, which its mark names behind its process."""
+        return int.from_bytes(self.mark[8:], "big") if len(self.mark) == 16 else SETTLED
+
     def follows(self, seq: int, head: bytes) -> bool:
         """Whether this is the event after the one with that number and hash."""
         types = [type(each) for each in self[:6]]  # SQLite may hold others than were written
@@ -165,7 +173,8 @@ class Transaction:
     """What a job may do: look at the state, look up claims, append events."""
 
     def __init__(self, log: EventLog, connection: sql.Connection) -> None:
-        self.log, self.connection = log, connection
+        self.log, self.connection, self.number = log, connection, log.state.seq
+        self.own_mark = bytes.fromhex(log.writer) + self.number.to_bytes(8, "big")
         self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
@@ -215,14 +224,26 @@ class Transaction:
             self.connection.execute(blobs.insert(), {"digest": digest, "content": content})
         return digest
 
-    def withdraw(self, given: list[Event]) -> None:
-        """Withdraw rows whose caller was told that nothing was stored."""
+    def repeat(self, rows: Integers) -> None:
+        """Before a call is answered from stored rows: note those that may yet be disowned."""
+        if not len(rows):
+            return
+        latest, writer = self.state.latest, self.log.writer
+        is_own = latest.get(writer, self.number) != self.number  # disowned before, or for good
+        open_ = {NOBODY, *latest.values()} - ({latest[writer]} if is_own else set())
+        last = self.state.rows["transaction"][rows].tolist()
+        if (chosen := np.array([each in open_ for each in last])).any():
+            self.append("repeated", pack({}, row=rows[chosen]))
+
+    def disown(self, given: list[Event]) -> None:
+        """Disown the rows of calls whose callers were told that nothing was stored."""
         for event in given:
-            if event.kind == "rows":
+            if event.kind in ("rows", "repeated"):
                 header, columns = unpack(event.body)
-                rows = header["first"] + np.arange(len(columns["arm"]), dtype=np.int64)
-                reason = {"reason": "the call had been answered otherwise"}
-                self.append("withdrawn", pack(reason, row=rows))
+                count = len(columns.get("arm", ()))
+                rows = columns.get("row", header.get("first", 0) + np.arange(count, dtype=np.int64))
+                header = {"reason": "answered otherwise", "calls": 1}
+                self.append("withdrawn", pack(header, row=rows))
 
     def flush(self) -> None:
         """Write everything that was appended."""
@@ -253,7 +274,6 @@ _Outcome = tuple[Any, BaseException | None, list[Event]]
 
 class _Job(NamedTuple):
     work: Callable[[Transaction], Any]
-    mark: bytes
     future: Future[Any]  # cancelled if its caller was told that nothing was stored
 
 
@@ -284,10 +304,16 @@ class EventLog:
         self._waiting: deque[_Job] = deque()
         self._turn = threading.Condition()
         self._closed, self._busy_since = False, 0.0
-        self._unknown: set[bytes] = set()  # marks of commits of which nobody knows the outcome
-        self._ghosts: list[Event] = []
+        self.writer = secrets.token_hex(8)
+        self._ghosts: list[Event] = []  # of calls that were answered otherwise, if they are stored
         self._forget()
-        self._prepare(create)
+        database = self.database
+        with database.errors("open"), database.engine.connect() as connection:
+            if create:
+                with database.writing(connection):
+                    tables.create_all(connection)
+            elif not sql.inspect(connection).has_table(events.name):
+                raise StoreError(f"{database.name} does not hold a tether run")
         self._process = os.getpid()
         self._thread = threading.Thread(
             target=_write, args=(weakref.ref(self),), daemon=True, name="tether-writer"
@@ -307,7 +333,7 @@ class EventLog:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
-        job = _Job(work, secrets.token_bytes(8), Future())
+        job = _Job(work, Future())
         limit = self.deadline if seconds is None else seconds
         with self._turn:
             if self._closed:
@@ -320,10 +346,17 @@ class EventLog:
             result: Result = job.future.result(limit)
             return result
         except TimeoutError:
-            if job.future.cancel():
-                self._give_up(limit)
-            found: Result = job.future.result()  # it came just now
-            return found
+            if not job.future.cancel():
+                found: Result = job.future.result()  # it came just now
+                return found
+        with self._turn:
+            is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
+            if is_stuck and self._connection is not None:
+                self.database.interrupt(self._connection)
+        raise StoreError(
+            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
+            f"stored; repeat the call when the store is available again"
+        )
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:
         """Read a snapshot; beside the writer where the database allows it."""
@@ -366,13 +399,10 @@ class EventLog:
                     f"event {event.seq} ({event.kind}) of {name} does not follow from those "
                     f"before it: {error}"
                 ) from error
-            if event.mark in self._unknown:
-                self._ghosts.append(event)
         if event and self.public_key is not None and not is_signed(event, self.public_key):
             raise TamperedError(
                 f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
             )
-        self._unknown.clear()
 
     def _load_cache(self, connection: sql.Connection) -> None:
         """Begin with the cached state if an event of the chain vouches for it."""
@@ -397,23 +427,16 @@ class EventLog:
 
     # ---- the thread ---------------------------------------------------------------------------
 
-    def _prepare(self, create: bool) -> None:
-        database = self.database
-        with database.errors("open"), database.engine.connect() as connection:
-            if create:
-                with database.writing(connection):
-                    tables.create_all(connection)
-            elif not sql.inspect(connection).has_table(events.name):
-                raise StoreError(f"{database.name} does not hold a tether run")
-
     def work(self) -> bool:
         """Commit what waits, or do what there is to do although nobody waits; False at the end."""
         with self._turn:
-            if not self._waiting and not self._closed:
+            # what waits in the outbox comes first: a loss may be of a row that is still there
+            is_behind = len(self.outbox or ()) > JOBS_PER_COMMIT
+            if not (self._closed or (self.is_available if is_behind else self._waiting)):
                 self._turn.wait(PROBE_SECONDS)
-            count = min(len(self._waiting), JOBS_PER_COMMIT)
+            count = 0 if is_behind else min(len(self._waiting), JOBS_PER_COMMIT)
             batch = [self._waiting.popleft() for _ in range(count)]
-            is_over = self._closed and not self._waiting
+            is_over = self._closed and not (count or (is_behind and self.is_available))
         batch = [job for job in batch if not job.future.cancelled()]
         has_chores = self.outbox or self._ghosts or not self.is_available
         if batch or (has_chores and self.tampered is None):
@@ -453,7 +476,6 @@ class EventLog:
             if self.is_ahead:
                 self._forget()
             self._leave()
-            self._unknown |= {job.mark for job in batch}
             if isinstance(error, TamperedError):
                 logger.error("%s: only the safe policy or the old system serves", error)
                 self.tampered = error
@@ -471,12 +493,16 @@ class EventLog:
         with self.database.writing(self._connection):
             self._catch_up(self._connection)
             transaction = Transaction(self, self._connection)
-            transaction.withdraw(self._ghosts)
+            last = self.state.latest.get(self.writer)  # it has disowned those before it
+            self._ghosts = [each for each in self._ghosts if each.transaction == last]
+            if self._ghosts:
+                self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
             for each in waited:
                 self._hand_over(transaction, each)
-            outcomes = [self._do(transaction, job.work, job.mark) for job in batch]
+            outcomes = [self._do(transaction, job.work, transaction.own_mark) for job in batch]
             self._keep_cache(transaction)
             transaction.flush()
+            self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless
         self._ghosts, self.is_ahead = [], False
         if self.outbox is not None:
             self.outbox.remove(waited)
@@ -508,16 +534,6 @@ class EventLog:
         _, error, _ = self._do(transaction, lambda t: self._deliver(t, *given), waiting.mark)
         if error is not None:
             logger.warning("what waited for %s was refused: %s", self.database.name, error)
-
-    def _give_up(self, limit: float) -> None:
-        with self._turn:
-            is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
-            if is_stuck and self._connection is not None:
-                self.database.interrupt(self._connection)
-        raise StoreError(
-            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
-            f"stored; repeat the call when the store is available again"
-        )
 
 
 def is_cached(event: Event, content: bytes) -> bool:

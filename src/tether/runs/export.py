@@ -8,12 +8,14 @@ number, time, kind and mark, and its body.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 
+from tether._core import files
 from tether.runs.body import unpack
 from tether.runs.databases import Database
 from tether.runs.errors import StoreError, TamperedError
@@ -53,9 +55,7 @@ def import_run(source: str | Path, store: str | Path) -> None:
 
 def copy_run(source: sql.Connection, store: str | Path) -> None:
     """Copy all events and blobs into an empty store; they are checked on the way."""
-    is_new = "://" not in str(store) and not Path(store).exists()
-    database, state = Database(store, create=True, deadline=60.0), State()
-    index: dict[bytes, bytes] = {}
+    state, index = State(), dict[bytes, bytes]()
 
     def checked() -> Iterator[tuple[sql.Table, dict[str, Any]]]:
         for event in follow(read_events(source)):
@@ -74,7 +74,8 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
         for name, value in index.items():
             yield claims, {"name": name, "value": value}
 
-    try:
+    with nullcontext(store) if "://" in str(store) else files.replacing(store) as place:
+        database = Database(place, create=True, deadline=60.0)
         with (
             database.errors("write"),
             database.engine.connect() as connection,
@@ -86,10 +87,3 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
             for table, rows in groupby(checked(), lambda each: each[0]):
                 while part := [row for _, row in islice(rows, EVENTS_AT_ONCE)]:
                     connection.execute(table.insert(), part)
-    except BaseException:
-        if is_new:  # so that the copy can be tried again
-            for end in ("", "-wal", "-shm"):
-                Path(f"{store}{end}").unlink(missing_ok=True)
-        raise
-    finally:
-        database.engine.dispose()

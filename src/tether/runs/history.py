@@ -160,5 +160,4 @@ def read_history(state: State, store: str, tampered: str | None = None) -> Histo
     if tampered is not None:
         alarms = [*alarms, Alarm(len(alarms) + 1, len(units), "tampered", tampered, state.now)]
         standing, share = len(alarms), 0.0
-    records = tuple(units), tuple(alarms), tuple(state.acts)
-    return History(store, settings, *records, standing, share)
+    return History(store, settings, tuple(units), tuple(alarms), tuple(state.acts), standing, share)

@@ -6,11 +6,6 @@ is below floor(share·2⁶⁴), an integer, so two machines can never disagree b
 share grows, every key of the new system stays there; a smaller share takes back those that came
 last. A share of 0 is nobody and a share of 1 everybody.
 
-Routing by context: a router says for each key, from what is known of it, with which probability the
-new system should answer. The pair "the new system with this probability, otherwise the old one" is
-a system like any other, so a release ramps it up by its own rows, and every promise holds for it.
-The router's coin is a hash of the key too, independent of the assignment.
-
 The index of a run follows from the events, which verification checks: a key of a release has an
 entry with its last rows of the old and the new system, and an idempotency key of a controller one
 with the row of its action.
@@ -139,7 +134,7 @@ def standing_rows(state: State, rows: Integers) -> Integers:
     rows = rows.copy()
     while True:
         stored = np.flatnonzero(rows >= 0)
-        gone = stored[state.rows["withdrawn"][rows[stored]]]
+        gone = stored[state.rows["answers"][rows[stored]] == 0]
         if not len(gone):
             return rows
         rows[gone] = state.rows["before"][rows[gone]]

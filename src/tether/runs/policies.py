@@ -1,9 +1,7 @@
 """The policies of a run: what they choose from, how they are kept, and how they are recognized.
 
-In a run on shortlists the candidates are stored with the context and the position of the picked one
-as the action, so every policy is a finite table. Along a path a round is given a pair of policies
-that are tethered inside of an action, as `tether.llm.TokenTether` is one: it scores actions along
-its path, draws proposals there, and makes the policy at a beta.
+On shortlists the candidates are stored with the context, and the position of the picked one as the
+action, so every policy is a finite table. A round along a path is given a pair of policies.
 
 Every round keeps its policy, since its rows are weighted by it later: in memory while the process
 lives, in the store where it can be saved, and otherwise the user passes it by its name. One that is
@@ -61,9 +59,6 @@ class PathOptimized:
     def __init__(self, pair: Any) -> None:
         self.pair = pair
         self.sample, self.log_prob = pair.optimized.sample, pair.optimized.log_prob
-
-    def __repr__(self) -> str:
-        return f"PathOptimized({self.pair!r})"
 
 
 class Coin:

@@ -29,6 +29,7 @@ from tether.runs.keys import (
     last_rows,
     standing_rows,
 )
+from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
 from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
@@ -286,14 +287,14 @@ class Release(Run):
         state, index = self._present(t), t.find([key_name(key) for key in keys])
         columns = assigned(state, keys, index, outage=outage)
         columns["key"] = np.array(keys, dtype=object)
-        fresh = np.flatnonzero(columns["before"] < state.units[-1].before)
-        for start in range(0, len(fresh), ROWS_PER_EVENT):
-            chosen = fresh[start : start + ROWS_PER_EVENT]
-            part = {name: each[chosen] for name, each in columns.items()}
+        is_fresh = columns["before"] < state.units[-1].before
+        t.repeat(columns["before"][~is_fresh])
+        fresh = {name: each[is_fresh] for name, each in columns.items()}
+        for _, part in cut(fresh, ROWS_PER_EVENT):
             header = {"first": state.rows.size, "outage": outage}
             t.append("rows", pack(header, **part), claims_of(state, header, part, index))
         arms = dict(zip(keys, columns["arm"].tolist(), strict=True))
-        return arms, {keys[k] for k in fresh.tolist()}
+        return arms, set(fresh["key"].tolist())
 
     def observe_in(
         self,

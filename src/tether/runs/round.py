@@ -162,22 +162,19 @@ class Round:
         while True:
             known = {} if names is None else self._find_keys(names, given)
             missing = np.array([k for k in range(length(given)) if k not in known], dtype=np.int64)
-            taken = known
-            if len(missing):
-                contexts = self._with_candidates(take(given, missing) if known else given, rng)
-                drawn = self._draw(unit, contexts, rng, by_safe=stopped)
-                new = None if names is None else [names[k] for k in missing.tolist()]
-                stored = self._store(unit, drawn, rng, new, stopped)
-                if not isinstance(stored, np.ndarray):  # something has changed since
-                    unit, stopped = stored
-                    continue
-                if not known:
-                    arm = drawn.columns["arm"].astype(np.int64)
-                    served = np.where(arm > 0, unit.number, -arm)
-                    rows = drawn.contexts, drawn.actions, served
-                    return Actions.of(stored, *rows, failure=drawn.failure)
-                taken = known | dict(zip(missing.tolist(), stored.tolist(), strict=True))
-            return run._read_actions(np.array([taken[k] for k in range(length(given))]))
+            if not len(missing):
+                return run._read_actions(np.array([*known.values()], np.int64))
+            contexts = self._with_candidates(take(given, missing) if known else given, rng)
+            drawn = self._draw(unit, contexts, rng, by_safe=stopped)
+            new = None if names is None else [names[k] for k in missing.tolist()]
+            stored = self._store(unit, drawn, rng, new, stopped)
+            if not isinstance(stored, np.ndarray):  # something has changed since
+                unit, stopped = stored
+            elif not known:
+                arm = drawn.columns["arm"].astype(np.int64)
+                served = np.where(arm > 0, unit.number, -arm)
+                rows = drawn.contexts, drawn.actions, served
+                return Actions.of(stored, *rows, failure=drawn.failure)
 
     def _act_in_outage(
         self, given: Any, rng: np.random.Generator, names: list[str] | None, error: StoreError
@@ -217,7 +214,7 @@ class Round:
 
         `stopped` is what the caller assumed; None if it does not matter.
         """
-        columns, names = self._columns(drawn, rng, keys), [action_name(key) for key in keys or ()]
+        columns = self._columns(drawn, rng, keys)
 
         def job(t: Transaction) -> Integers | tuple[Unit, bool]:
             state, present = t.state, t.state.units[-1]
@@ -231,7 +228,7 @@ class Round:
                     f"round {unit.number} is over: round {present.number} has begun; act in "
                     f"`run.round`"
                 )
-            if t.find(names) or stopped not in (None, state.is_stopped):
+            if stored_rows(t, keys or []) or stopped not in (None, state.is_stopped):
                 return present, state.is_stopped
             header, encoded = _encoded(state, drawn)
             first = append_rows(t, header, columns | encoded)
@@ -254,13 +251,13 @@ class Round:
 
     def _find_keys(self, keys: list[str], contexts: Any) -> dict[int, int]:
         """The rows that were stored under some of the keys, by position."""
-        names = [action_name(key) for key in keys]
-        found = self._run.submit(lambda t: t.find(names))
-        known = {
-            place: int.from_bytes(found[name], "little")
-            for place, name in enumerate(names)
-            if name in found
-        }
+
+        def job(t: Transaction) -> dict[int, int]:
+            found = stored_rows(t, keys)
+            t.repeat(np.array([*found.values()], np.int64))
+            return found
+
+        known = self._run.submit(job)
         if known and not isinstance(contexts, int):
             stored, places = self._run._read_actions(np.array([*known.values()])), [*known]
             wrong = np.flatnonzero(labels(stored.contexts) != labels(contexts)[places])
@@ -337,6 +334,14 @@ def _log_prob(policy: Any, contexts: Any, actions: Any) -> Floats:
         policy_calls.score("optimized", policy.optimized, contexts, actions)  # they must be valid
         return np.full(len(actions), np.nan)
     return policy_calls.score("tethered", policy, contexts, actions, drew=True)
+
+
+def stored_rows(t: Transaction, keys: list[str]) -> dict[int, int]:
+    """The rows that stand under some of the keys, by position."""
+    found = t.find([action_name(key) for key in keys])
+    held = ((k, found.get(action_name(key))) for k, key in enumerate(keys))
+    rows = {k: int.from_bytes(row, "little") for k, row in held if row is not None}
+    return {k: row for k, row in rows.items() if t.state.rows["answers"][row]}
 
 
 def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:

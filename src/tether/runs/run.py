@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from tether._core import files, signing, validate
+from tether._core import signing, validate
 from tether._core.arrays import Floats, Integers
 from tether._core.records import encode
 from tether.runs.body import Columns, pack
@@ -167,8 +167,6 @@ class Run:
         """
         from tether.runs.export import copy_run
 
-        if "://" not in str(target):
-            files.require_target(target)
         self._log.read(lambda connection: copy_run(connection, target))
 
     def close(self) -> None:

@@ -31,15 +31,16 @@ NO_HEAD = bytes(32)
 """The hash before the first event."""
 CACHED = "cached"
 """The kind of the events that vouch for the cache: the digest of the state before them."""
-FOLDED = ("settings", "policy", "round", "rows", "losses", "withdrawn", "alarm", "act")
-"""The kinds of events that change the state."""
+SETTLED, NOBODY = -1, -2
+"""Stand for the transaction of a row that nobody can disown, and of one that was disowned."""
 LOSS, REWARD = "loss/", "reward"
 """How the columns of losses begin, with the name behind it, and the column of rewards."""
 ROWS = {
     **{"unit": "i4", "arm": "i4", "position": "u8", "at": "i8", "calibration": "?"},
-    **{"withdrawn": "?", REWARD: "f8", "before": "i8", "known": "u1"},
+    **{REWARD: "f8", "before": "i8", "known": "u1", "answers": "i4", "transaction": "i8"},
 }
-"""What is known of each row apart from its losses."""
+"""What is known of each row apart from its losses: also how many calls have answered from it, none
+if it was withdrawn, and in which transaction the last one has."""
 GIVEN = {"arm", "position", "calibration", "before", "known", "context_score"}
 """What the event of a row says of it."""
 CLOCK_TOLERANCE = 60 * MICROSECONDS
@@ -150,6 +151,7 @@ class State:
     formats: dict[str, Any] | None = None
     looks: list[tuple[str, int]] = field(default_factory=list)  # of which policy, on how many rows
     waited: dict[int, int] = field(default_factory=dict)  # rows of an outbox: first id, and row
+    latest: dict[str, int] = field(default_factory=dict)  # the last transaction of each process
     stop: Stop = field(default_factory=Stop)
     shift: Shift = field(default_factory=Shift)
     head: bytes = field(default=NO_HEAD, init=False)  # the hash of the last event
@@ -254,7 +256,7 @@ class State:
 
     def kept(self, rows: slice, arm: int | None = None) -> Integers:
         """The rows of a slice that were not withdrawn, of one arm."""
-        mine: Booleans = ~self.rows["withdrawn"][rows]
+        mine: Booleans = self.rows["answers"][rows] > 0
         if arm is not None:
             mine = mine & (self.rows["arm"][rows] == arm)
         return np.asarray(np.flatnonzero(mine) + rows.start)
@@ -264,10 +266,12 @@ class State:
     def fold(self, event: Event) -> None:
         """Take in one event."""
         self._tick(event)
-        if event.kind in FOLDED:
+        if event.transaction != SETTLED:
+            self.latest[event.mark[:8].hex()] = event.transaction
+        if (fold := getattr(self, f"_fold_{event.kind}", None)) is not None:
             if self.settings is None and event.kind != "settings":
                 raise ValueError("the first event has to be the settings")
-            getattr(self, f"_fold_{event.kind}")(event, *unpack(event.body))
+            fold(event, *unpack(event.body))
         elif event.kind == CACHED:
             self.cached = event.seq
         elif event.kind not in ("scores", "draws"):
@@ -321,7 +325,9 @@ class State:
 
     def _fold_rows(self, event: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
         known = {name: columns[name] for name in GIVEN & columns.keys()}
-        new = self.rows.extend(len(columns["arm"]), unit=len(self.units), at=self.now, **known)
+        known |= {"unit": len(self.units), "at": self.now}
+        known |= {"answers": 1, "transaction": event.transaction}
+        new = self.rows.extend(len(columns["arm"]), **known)
         self.formats = header.get("formats")
         if "waited" in header:
             self.waited[header["waited"]] = new.start
@@ -346,12 +352,21 @@ class State:
                 self.quiet[name] = [self.rows.size, self.now]
         self._look()
 
-    def _fold_withdrawn(self, _: Event, __: Any, columns: dict[str, Any]) -> None:
-        if (columns["row"] < 0).any():
+    def _fold_repeated(self, event: Event, _: Any, columns: dict[str, Any]) -> None:
+        rows = columns["row"]
+        if (rows < 0).any() or (self.rows["answers"][rows] == 0).any():
+            raise ValueError("rows are repeated that do not exist, or were withdrawn")
+        self.rows["answers"][rows] += 1
+        self.rows["transaction"][rows] = event.transaction
+
+    def _fold_withdrawn(self, _: Event, header: dict[str, Any], columns: dict[str, Any]) -> None:
+        rows = np.unique(columns["row"])
+        if (rows < 0).any():
             raise ValueError("rows that do not exist are withdrawn")
-        rows = np.unique(columns["row"][~self.rows["withdrawn"][columns["row"]]])
-        self.stop.withdraw(self, rows)
-        self.rows["withdrawn"][rows] = True
+        answers = self.rows["answers"][rows]
+        left = np.maximum(answers - header["calls"], 0)
+        self.stop.withdraw(self, rows[left < np.minimum(answers, 1)])
+        self.rows["answers"][rows], self.rows["transaction"][rows] = left, NOBODY
 
     def _fold_alarm(self, event: Event, header: dict[str, Any], _: Any) -> None:
         number, words = len(self.alarms) + 1, (header["monitor"], header["message"])

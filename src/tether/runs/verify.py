@@ -1,8 +1,4 @@
-"""Verification: the events are replayed, and all that follows from them is computed again.
-
-Betas are computed from the rows, scores and draws that are stored, and shares from the rows, by the
-functions that decided them.
-"""
+"""Verification: the events are replayed, and all that follows from them is computed again."""
 
 from __future__ import annotations
 
@@ -107,7 +103,7 @@ class _Replay:
             if not is_cached(event, state.dump()):
                 yield "the cached state is not that of the events"
             return
-        if state.raises is not None and event.kind not in ("alarm", "losses", "rows"):
+        if state.raises is not None and event.kind not in ("alarm", "losses", "rows", "repeated"):
             yield "the alarm that was raised before it is missing"
         if state.settings is None:
             return

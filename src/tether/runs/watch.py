@@ -1,30 +1,17 @@
 """The monitors inside the fold: the stop, and the watch on the scores of contexts.
 
-The bound on the mixture lets a version that is known to be bad keep the share that the budget
-allows. The stop is a second test beside it, and the stricter one rules: a release that stops has in
-every step the share that it would have had, or 0. docs/explanation/release.md says why it holds.
+docs/explanation/release.md says what the bets are on, and why they hold.
 
 **The stop.** With B = 1 and stakes 0 < λ < 1/limit, products of 1 + λ·(l − limit) over the new
 system's rows in the order of assignment, from the start of step u on, are averaged over stakes and,
-with weights 1/(u(u + 1)) and the rest as cash, over u. They are judged after any call, and rows of
-keys that return to the new system when their step is over. They grow with every loss, so an outcome
-that is not known may count as 0; when it arrives, its factor is exchanged. They run up to the last
-call with a row of the new system whose outcome is known: bets hold for any number of first calls,
-so what is still on its way does not weigh against them. After an outcome deadline silence counts as
-the worst loss; for a relative guardrail as the worst loss of both systems in one bet, and as none
-of either in another.
+with weights 1/(u(u + 1)) and the rest as cash, over u. They run up to the last call with a row of
+the new system whose outcome is known. An outcome that is not known counts as 0; when it arrives,
+its factor is exchanged. Rows of keys that return are judged when their step is over.
 
-**A relative guardrail.** Let c be the probability that the new system answers a key, and z = l/c if
-it does, else −(1 + γ)·l/(1 − c). E[z] = R1 − (1 + γ)·R0 whatever the drift. The stop bets on z > δ
-(unknown: 0 for the new system, B for the old one). For a key that nobody has seen, c is the share.
-Who answers a key that returns is known, so c is the part of these keys that came to the new system
-in this step; over all of them E[z] is the same, and they are judged when the step is over.
-
-The finish bets on z < δ (unknown: B and 0), on the new and the returning keys of a step in one
-product, with one stake: what is shown is about all that is served, in the mix in which it comes.
-
-**Rounds.** In a round that serves a tethered policy all of that policy's rows bet against the alarm
-level: half as much again as is tolerated, but at most the middle between that and the bound.
+**A relative guardrail.** If the new system answers a key with probability c, z = l/c if it does,
+else −(1 + γ)·l/(1 − c). The stop bets on z > δ (unknown: 0 for the new system, B for the old one),
+the finish on z < δ (unknown: B and 0). For a key that nobody has seen, c is the share; for one that
+returns, the part of these keys that came to the new system in this step.
 """
 
 from __future__ import annotations
@@ -193,7 +180,7 @@ class Stop:
         if until <= self.counted:
             return
         rows = np.arange(self.counted, until)
-        rows = rows[~state.rows["withdrawn"][rows]]
+        rows = rows[state.rows["answers"][rows] > 0]
         for place in range(len(self.bets)):
             self._move(state, place, rows, +1)
         self.counted = until
@@ -279,7 +266,7 @@ class Stop:
         if not len(rows):
             return
         self._count(state, until)
-        rows = rows[~state.rows["withdrawn"][rows]]
+        rows = rows[state.rows["answers"][rows] > 0]
         for place, bet in enumerate(self.bets):
             silent = rows[np.isnan(state.loss(bet.name)[rows])]
             self._move(state, place, silent, -1, math.nan)
