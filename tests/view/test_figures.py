@@ -161,7 +161,7 @@ def test_a_notebook_shows_one_picture(first, tmp_path):
 def test_cards_say_what_printing_says_load_nothing_and_escape_every_part():
     log = tether.Log({HOSTILE: ACTIONS > 1.5}, -(ACTIONS**2) / 2, -((ACTIONS - 1) ** 2) / 2)
     found = tether.calibrate(log, alpha={HOSTILE: 0.2})
-    every = [log, found, found.gain, tether.compare({HOSTILE: found, "b": found})]
+    every = [found, found.gain, tether.compare({HOSTILE: found, "b": found})]
     every += [tether.gcrc(CLAIMS, alpha=0.2), tether.plan(alpha=0.1, safe_risk=0.05)]
     for result in filter(None, every):
         shown = result._repr_html_()

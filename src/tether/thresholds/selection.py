@@ -128,7 +128,7 @@ class Selection(records.Saved, Described):
     --------
     >>> import numpy as np, tether
     >>> found = tether.thresholds.crc(np.tile([0.3, 0.1, 0.0], (99, 1)), alpha=0.2)
-    >>> found.threshold, round(found.risk, 3), found.promise
+    >>> found.threshold, round(found.risk, 3), round(found.promise, 3)
     (1.0, 0.109, 0.2)
     """
 
