@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import NoneType, UnionType
+from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -74,8 +74,8 @@ def error_response(error: ApiError) -> Response:
 class Endpoint:
     """What a service answers at one path.
 
-    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer, and
-    `bodies` and `results` are the types of which one is sent.
+    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer. The
+    query is one type; of those of bodies and results one is sent.
     """
 
     method: str
@@ -86,7 +86,7 @@ class Endpoint:
     query: type[Struct] | None = None
     bodies: Sequence[Any] = ()
     results: Sequence[Any] = ()
-    answer: Callable[[Request, Any], Awaitable[Any]] = NotImplemented
+    answer: Callable[..., Awaitable[Any]] = NotImplemented
     summary: str = ""
 
 
@@ -95,8 +95,9 @@ def endpoint(
 ) -> Callable[[Function], Function]:
     """Declare that a method answers at a path.
 
-    Its docstring is the summary, and its annotations are the body and what is answered. A body
-    may be one of several structs, which are told apart by their first fields.
+    Its docstring is the summary. Its annotations say what it gets beside the request (`query` and
+    `body`, where it has them) and what is answered. A body may be one of several structs, which
+    are told apart by their first fields.
     """
 
     def declare(function: Function) -> Function:
@@ -116,12 +117,13 @@ def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
         hints = get_type_hints(function)
         bodies, results = (
             get_args(hint) if isinstance(hint, UnionType) else (hint,)
-            for hint in (hints["body"], hints["return"])
+            for hint in (hints.get("body"), hints["return"])
         )
         made = replace(
             declared,
             path=prefix + declared.path,
-            bodies=[each for each in bodies if each is not NoneType],
+            query=hints.get("query"),
+            bodies=[each for each in bodies if each is not None],
             results=[each for each in results if each is not Response],
             answer=getattr(api, name),
             summary=function.__doc__,
@@ -154,10 +156,12 @@ class Handler:
 
         try:
             self._access.admit(request, endpoint.role)
-            body: Any = None
+            given: dict[str, Any] = {}
+            if endpoint.query is not None:
+                given["query"] = read_query(request, endpoint.query)
             if endpoint.bodies:
-                body = decode(await read_body(request, self._most), endpoint.bodies)
-            made = await endpoint.answer(request, body)
+                given["body"] = decode(await read_body(request, self._most), endpoint.bodies)
+            made = await endpoint.answer(request, **given)
             response = made if isinstance(made, Response) else json_response(made, endpoint.status)
             await response(scope, receive, answer)
         except Exception as error:
@@ -210,10 +214,7 @@ def decode(content: bytes, kinds: Sequence[Any]) -> Any:
         raise ApiError(400, f"the body is invalid: {told:.300}") from None
 
 
-Query = TypeVar("Query", bound=Struct)
-
-
-def read_query(request: Request, kind: type[Query]) -> Query:
+def read_query(request: Request, kind: type[Struct]) -> Struct:
     """The query of a URL as a struct."""
     try:
         return msgspec.convert(dict(request.query_params), kind, strict=False)

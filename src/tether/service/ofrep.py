@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tether.service.api import JSON_TYPE, ApiError, encode, endpoint
-from tether.service.releases import ServedRelease, System, read_key
+from tether.service.releases import Key, ServedRelease, System, read_key
 from tether.service.settings import Flag
 
 OFREP_PATH = "/ofrep/v1/evaluate/flags"
@@ -37,7 +36,7 @@ class Evaluation(Struct):
 class EvaluationContext(Struct, frozen=True):
     """For whom a flag is evaluated (OFREP)."""
 
-    targetingKey: str = ""  # noqa: N815
+    targetingKey: Key = ""  # noqa: N815
 
 
 class EvaluationRequest(Struct):
@@ -53,7 +52,7 @@ class OfrepApi:
         self._releases = releases
 
     @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
-    async def evaluate(self, request: Request, body: bytes) -> Evaluation:
+    async def evaluate(self, request: Request, body: EvaluationRequest) -> Evaluation:
         """Evaluate a flag (OFREP)."""
         name = request.path_params["flag"]
         if name not in self._releases:
@@ -62,7 +61,7 @@ class OfrepApi:
 
     @endpoint("POST", OFREP_PATH, "decide")
     async def evaluate_all(
-        self, request: Request, body: bytes
+        self, request: Request, body: EvaluationRequest
     ) -> dict[str, list[Evaluation]] | Response:
         """Evaluate all flags (OFREP)."""
         key = targeting_key(body)
@@ -80,17 +79,15 @@ class OfrepApi:
         return Evaluation(name, value, "SPLIT" if stored else "UNKNOWN", system, told)
 
 
-def targeting_key(content: bytes, flag: str | None = None) -> bytes:
+def targeting_key(asked: EvaluationRequest, flag: str | None = None) -> bytes:
     """The targeting key of a request."""
+    key = asked.context.targetingKey
+    if key == "":
+        raise refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
     try:
-        key = msgspec.json.decode(content, type=EvaluationRequest).context.targetingKey
-        if key:
-            return read_key(key, "targetingKey")
-    except (msgspec.ValidationError, ApiError) as error:
+        return read_key(key, "targetingKey")
+    except ApiError as error:
         raise refusal("INVALID_CONTEXT", str(error), flag) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise refusal("PARSE_ERROR", "the body must be JSON", flag) from None
-    raise refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
 
 
 def refusal(code: str, details: str, flag: str | None, status: int = 400) -> ApiError:

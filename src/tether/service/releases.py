@@ -26,12 +26,13 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from tether.runs import Release
+from tether.runs.actions import named_losses
 from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
-from tether.runs.state import LOSS, MICROSECONDS
-from tether.service.api import ApiError, endpoint, read_query
+from tether.runs.state import MICROSECONDS
+from tether.service.api import ApiError, endpoint
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
 from tether.service.settings import Limits
 from tether.service.status import Status
@@ -43,7 +44,7 @@ LEAST_SECONDS = 0.005
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
 
-Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | int
+Key = str | int
 System = Literal["old", "new"]
 Job = Callable[[Transaction], Any]
 Result = TypeVar("Result")
@@ -196,21 +197,22 @@ class ServedRelease(Served):
 
     async def observe(
         self,
-        outcomes: Iterable[tuple[tuple[bytes, str], Mapping[str, float]]],
+        outcomes: Sequence[tuple[bytes, str, Mapping[str, float]]],
         *,
         keep_first: bool,
         within: float | None = None,
     ) -> dict[str, int]:
         """Store losses of keys by system: how many are new, and how many outcomes have no row."""
-        rows, losses = loss_columns(outcomes, self.run.settings.limits, keep_first)
-        keys, arms = [key for key, _ in rows], [SYSTEMS.index(system) for _, system in rows]
-        columns = {LOSS + name: values for name, values in losses.items()}
-
-        def job(t: Transaction) -> tuple[int, int]:
-            keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
-            return self.run.observe_in(t, keys, np.array(arms), columns, **keep)
-
+        keys, systems, losses = zip(*outcomes, strict=True)
+        arms = np.array([SYSTEMS.index(system) for system in systems])
         with refusals():
+            limits, given = self.run.settings.limits, loss_columns(losses)
+            columns = named_losses(given, limits, len(keys), of="outcomes")
+
+            def job(t: Transaction) -> tuple[int, int]:
+                keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
+                return self.run.observe_in(t, list(keys), arms, columns, **keep)
+
             new, without_row = await self._ask(job, self.deadline if within is None else within)
         self.metrics.count("outcomes", self.title, by=new)
         self.metrics.count("outcomes_without_row", self.title, by=without_row)
@@ -303,13 +305,13 @@ class ServedRelease(Served):
         given: Sequence[Outcome] = [body] if isinstance(body, OneOutcome) else body.outcomes
         if not given:
             return {"new": 0, "without_row": 0}
-        named = (((read_key(each.key), each.system), each.losses) for each in given)
-        return await self.observe(named, keep_first=body.keep_first)
+        outcomes = [(read_key(each.key), each.system, each.losses) for each in given]
+        return await self.observe(outcomes, keep_first=body.keep_first)
 
-    @endpoint("GET", "/v1/gate", "read", query=GateQuery)
-    async def read_gate(self, request: Request, body: None) -> GateAnswer:
+    @endpoint("GET", "/v1/gate", "read")
+    async def read_gate(self, request: Request, query: GateQuery) -> GateAnswer:
         """Whether another tool may go on."""
-        weight = read_query(request, GateQuery).weight
+        weight = query.weight
         if 0 < weight < 1:
             raise ApiError(400, f"weight must be in percent (30 for 30 %), got {weight:g}")
         await self.look()  # not what held before
@@ -328,10 +330,10 @@ class ServedRelease(Served):
         alarm = None if status.alarm is None else status.alarm.number
         return GateAnswer(verdict == "pass", verdict, reason, share, status.step.number, alarm)
 
-    @endpoint("POST", "/v1/gate", "read", query=GateQuery)
-    async def check_gate(self, request: Request, body: bytes) -> GateAnswer:
-        """Whether another tool may go on, by the status: 412 if not; the body is not used."""
-        answer = await self.read_gate(request, None)
+    @endpoint("POST", "/v1/gate", "read")
+    async def check_gate(self, request: Request, query: GateQuery) -> GateAnswer:
+        """Whether another tool may go on, by the status: 412 if not; a body is not read."""
+        answer = await self.read_gate(request, query)
         if not answer.passes:
             raise ApiError(412, f"{answer.verdict}: {answer.reason}")
         return answer
