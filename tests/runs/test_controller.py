@@ -391,12 +391,9 @@ def test_trying_again_draws_no_other_number():
         (ValueError, "family", {"alpha": 0.1, "family": "clop"}),
         (ValueError, "confidence", {"alpha": 0.1, "family": "ramp", "confidence": 0.9}),
         (ValueError, "against", {"alpha": 0.1, "against": "best"}),
-        (ValueError, "missing", {"alpha": 0.1, "missing": "ignore"}),
         (ValueError, "calibration_share", {"alpha": 0.1, "calibration_share": 0.0}),
-        (ValueError, "stop", {"alpha": 0.1, "stop": 2.0}),
         (ValueError, "max_silence", {"alpha": 0.1, "max_silence": 0}),
         (ValueError, "fallback", {"alpha": 0.1, "fallback": "old"}),
-        (ValueError, "deadline", {"alpha": 0.1, "deadline": 0.0}),
     ],
 )
 def test_wrong_arguments(error, named, settings):
@@ -420,7 +417,6 @@ def test_wrong_calls():
             (ValueError, "ids", lambda: run.observe([0, 0], [0.0, 0.0])),
             (TypeError, "ids", lambda: run.observe([0.5], [0.0])),
             (ValueError, "losses", lambda: run.observe(taken, [0.0, 0.0, 2.0])),
-            (ValueError, "losses", lambda: run.observe(taken, [0.0])),
             (ValueError, "losses", lambda: run.observe(taken, {"harm": [0.0] * 3})),
             (ValueError, "reason", lambda: run.withdraw(taken, " ")),
             (ValueError, "number", lambda: run.retire(1, "lost")),
