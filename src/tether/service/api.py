@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
@@ -81,13 +81,13 @@ class Endpoint:
     method: str
     path: str
     role: str | None
+    answer: Callable[..., Awaitable[Any]]
+    summary: str
+    query: type[Struct] | None
+    bodies: Sequence[Any]
+    results: Sequence[Any]
     status: int = 200
     media: str = JSON_TYPE
-    query: type[Struct] | None = None
-    bodies: Sequence[Any] = ()
-    results: Sequence[Any] = ()
-    answer: Callable[..., Awaitable[Any]] = NotImplemented
-    summary: str = ""
 
 
 def endpoint(
@@ -101,7 +101,7 @@ def endpoint(
     """
 
     def declare(function: Function) -> Function:
-        function.declared = Endpoint(method, path, role, **more)  # type: ignore[attr-defined]
+        function.declared = method, path, role, more  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -112,23 +112,23 @@ def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
     found = []
     for name in dir(type(api)):
         function = getattr(type(api), name)
-        if (declared := getattr(function, "declared", None)) is None:
+        if not hasattr(function, "declared"):
             continue
+        method, path, role, more = function.declared
         hints = get_type_hints(function)
         bodies, results = (
             get_args(hint) if isinstance(hint, UnionType) else (hint,)
             for hint in (hints.get("body"), hints["return"])
         )
-        made = replace(
-            declared,
-            path=prefix + declared.path,
-            query=hints.get("query"),
-            bodies=[each for each in bodies if each is not None],
-            results=[each for each in results if each is not Response],
-            answer=getattr(api, name),
-            summary=function.__doc__,
+        found.append(
+            Endpoint(
+                *(method, prefix + path, role, getattr(api, name), function.__doc__),
+                query=hints.get("query"),
+                bodies=[each for each in bodies if each is not None],
+                results=[each for each in results if each is not Response],
+                **more,
+            )
         )
-        found.append(made)
     return found
 
 

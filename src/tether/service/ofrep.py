@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import Response
 
-from tether.service.api import JSON_TYPE, ApiError, encode, endpoint
+from tether.service.api import ApiError, endpoint
 from tether.service.releases import Key, ServedRelease, System, read_key
 from tether.service.settings import Flag
 
@@ -62,15 +60,11 @@ class OfrepApi:
     @endpoint("POST", OFREP_PATH, "decide")
     async def evaluate_all(
         self, request: Request, body: EvaluationRequest
-    ) -> dict[str, list[Evaluation]] | Response:
+    ) -> dict[str, list[Evaluation]]:
         """Evaluate all flags (OFREP)."""
         key = targeting_key(body)
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
-        content = encode({"flags": found})
-        tag = f'"{sha256(content).hexdigest()[:32]}"'
-        is_known = request.headers.get("if-none-match", "").removeprefix("W/") == tag
-        headers = {"ETag": tag, "Content-Type": JSON_TYPE}
-        return Response(b"" if is_known else content, 304 if is_known else 200, headers)
+        return {"flags": found}
 
     async def _evaluation(self, name: str, key: bytes) -> Evaluation:
         flag, served = self._releases[name]

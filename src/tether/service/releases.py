@@ -47,6 +47,8 @@ PAUSE_SECONDS = 0.02
 Key = str | int
 System = Literal["old", "new"]
 Job = Callable[[Transaction], Any]
+Asked = list[tuple[Job | list[bytes], float]]
+"""What requests ask of the store in one transaction: jobs, or keys; and until when."""
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
@@ -157,14 +159,6 @@ class Decided(NamedTuple):
     is_stored: bool
 
 
-class Batch:
-    """What requests ask of the store in one transaction: jobs, or keys; and until when."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Job | list[bytes], float]] = []
-        self.answers: asyncio.Task[list[Any]] | None = None
-
-
 class ServedRelease(Served):
     """A release that is served."""
 
@@ -176,7 +170,7 @@ class ServedRelease(Served):
     ) -> None:
         super().__init__(name, title, release, limits.store_deadline, *metrics)
         self._answer_within = limits.answer_within
-        self._next, self._turn, self._is_ending = Batch(), asyncio.Lock(), False
+        self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False
         self._thread = ThreadPoolExecutor(1, "tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided]:
@@ -237,12 +231,12 @@ class ServedRelease(Served):
         clock = asyncio.get_running_loop().time
         until = clock() + within
         while True:
-            batch, place = self._next, len(self._next.asked)
-            batch.asked.append((item, until))
-            if batch.answers is None:
-                batch.answers = asyncio.create_task(self._answer(batch))
+            self._asked.append((item, until))
+            place = len(self._asked) - 1
+            if place == 0:
+                self._answers = asyncio.create_task(self._answer(self._asked))
             try:
-                found = (await asyncio.shield(batch.answers))[place]
+                found = (await asyncio.shield(self._answers))[place]
             except StoreError as error:
                 is_over = self._is_ending or clock() + PAUSE_SECONDS + LEAST_SECONDS > until
                 if is_over or isinstance(error, TamperedError):
@@ -253,12 +247,12 @@ class ServedRelease(Served):
                 raise found
             return found
 
-    async def _answer(self, batch: Batch) -> list[Any]:
+    async def _answer(self, asked: Asked) -> list[Any]:
         """The answers to all who have come while the batch before was answered."""
         loop = asyncio.get_running_loop()
         async with self._turn:
-            self._next, items = Batch(), [item for item, _ in batch.asked]
-            left = min(until for _, until in batch.asked) - loop.time()
+            self._asked, items = [], [item for item, _ in asked]
+            left = min(until for _, until in asked) - loop.time()
             seconds = min(self.deadline, max(LEAST_SECONDS, left))
             job = partial(self._carry_out, items)
             return await loop.run_in_executor(self._thread, self.run.submit, job, seconds)

@@ -197,7 +197,7 @@ class Webhook(Table, frozen=True, kw_only=True):
 
     url: Url
     format: Literal["json", "text"] = "json"
-    events: tuple[EventKind, ...] = ("alarm", "halt", "resume", "step", "round", "store")
+    events: tuple[EventKind, ...] = get_args(EventKind)
     secret: Text | None = None
     deadline: Seconds = 5.0
 
