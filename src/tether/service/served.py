@@ -196,11 +196,10 @@ class Served:
         return await self._act(request, "advance", lambda who: self.run.submit(job))
 
     async def _act(self, request: Request, act: str, call: Callable[[str], Result]) -> Result:
-        """Do what a person asks for, count it, log it, and see what holds then."""
+        """Do what a person asks for, log it, and see what holds then."""
         actor = request.scope["tether.name"]
         with refusals(409):
             done = await asyncio.to_thread(call, actor)
-        self.metrics.count("operator_acts", self.title, act)
         log.info("%s did %s %s", actor, act, self.title)
         await self.look()
         return done
