@@ -52,7 +52,6 @@ def test_a_decision_is_a_row_and_its_outcome_is_final(tmp_path):
         ("decisions", {"key": "é" * 300}, "1 to 500 bytes"),
         ("decisions", {"key": "a", "keys": []}, "unknown field `keys`"),
         ("decisions", {"keys": list(range(1001))}, "length <= 1000"),
-        ("outcomes", outcome("a", "blue", complaint=1), "at `$.system`"),
         ("outcomes", outcome("a", "old", harm=1), "must have names among ['complaint']"),
         ("outcomes", outcome("a", "old", complaint=5), "expected a loss from 0 to 1"),
         ("outcomes", outcome("a", "old"), "at `$.losses`"),
