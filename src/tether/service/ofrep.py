@@ -34,7 +34,7 @@ class Evaluation(Struct):
 class EvaluationContext(Struct, frozen=True):
     """For whom a flag is evaluated (OFREP)."""
 
-    targetingKey: Key = ""  # noqa: N815
+    targetingKey: Key | None = None  # noqa: N815
 
 
 class EvaluationRequest(Struct):
@@ -76,7 +76,7 @@ class OfrepApi:
 def targeting_key(asked: EvaluationRequest, flag: str | None = None) -> bytes:
     """The targeting key of a request."""
     key = asked.context.targetingKey
-    if key == "":
+    if key is None or key == "":
         raise refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
     try:
         return read_key(key, "targetingKey")
