@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import tether
-from tests.runs.worlds import WORLDS, Line, started
+from tests.runs.worlds import WORLDS, started
 from tether.runs import Controller, Run
 from tether.runs.errors import RoundOverError
 from tether.runs.shares import fresh_share, upper_bound
@@ -219,64 +218,20 @@ def test_a_halt_holds_in_every_process_until_resume(store_url):
 # ---- along a path -------------------------------------------------------------------------------
 
 
-class Pair:
-    """A path between two lines that is tethered in its own way, as token by token."""
-
-    family = "token_mix"
-
-    def __init__(self, safe, optimized):
-        self.safe, self.optimized = safe, optimized
-        self.log_betas = np.linspace(-4.0, 4.0, 17)
-
-    def _at(self, level):
-        return Line(self.optimized.slope / (1 + np.exp(-level)))
-
-    def path_scores(self, contexts, actions):
-        both = [each.log_prob(contexts, actions) for each in (self.safe, self.optimized)]
-        return np.stack(
-            [*both, *(self._at(b).log_prob(contexts, actions) for b in self.log_betas)], 1
-        )
-
-    def make_proposals(self, contexts, rng, *, logged_by=None):
-        from tether._core.contexts import labels
-        from tether.control import PolicyPath
-
-        levels = np.repeat(np.append(self.log_betas, np.inf), 16)
-        rows = rng.integers(0, len(contexts), len(levels))
-        asked = contexts[rows]
-        actions = np.concatenate(
-            [self._at(b).sample(asked[[k]], rng) for k, b in enumerate(levels)]
-        )
-        scores = self.path_scores(asked, actions)
-        return tether.Proposals(
-            scores[:, 0],
-            scores[:, 1],
-            context=labels(asked),
-            log_mix=None if logged_by is None else logged_by.log_prob(asked, actions),
-            policy_path=PolicyPath(self.family, self.log_betas, scores[:, 2:], drawn_at=levels),
-        )
-
-    def tethered(self, beta):
-        policy = self._at(beta.log_beta)
-        policy.log_beta = beta.log_beta
-        return policy
-
-
 def test_rounds_along_a_path():
-    rng = np.random.default_rng(7)
-    world, safe = WORLDS["lines"], Line(0.0)
-    with Controller(safe, "sqlite://", alpha=0.12, family="token_mix") as run:
-        taken = run.begin().act(world.contexts(rng, 500), rng)
-        run.observe(taken, world.loss(taken.actions, rng))
-        betas = []
-        for slope in (1.5, 2.0):
-            round_ = run.begin(Pair(safe, Line(slope)))
-            taken = round_.act(world.contexts(rng, 500), rng)
-            run.observe(taken, world.loss(taken.actions, rng))
-            betas.append(round_.beta)
-        assert all(0 < beta < np.inf for beta in betas)
+    pytest.importorskip("transformers", reason="needs tether[llm]")
+    from tests.llm.test_token_tether import PROMPT, TokenTether, two_models
+
+    rng, (safe, *news) = np.random.default_rng(7), two_models((0, 3, 5))
+    with Controller(safe, "sqlite://", alpha=0.1, family="token_mix") as run:
+        rounds = []
+        for policy in (None, *news):
+            rounds.append(run.begin(policy and TokenTether(safe, policy, family="mix")))
+            taken = rounds[-1].act(np.tile(PROMPT, (300, 1)), rng)
+            run.observe(taken, taken.actions[:, 0] != 3)  # the safe model hardly ever
+        assert all(0 < each.beta < np.inf for each in rounds[1:])
         with pytest.raises(TypeError, match="TokenTether"):
-            run.begin(Line(1.0))
+            run.begin(news[0])
         with pytest.raises(ValueError, match="own safe"):
-            run.begin(Pair(Line(0.0), Line(1.0)))
+            run.begin(TokenTether(*news, family="mix"))
         assert run.verify() == []

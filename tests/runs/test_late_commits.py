@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
+from sqlalchemy.exc import OperationalError
 
 import tether
 from tests.runs.audit import audit
@@ -147,6 +148,30 @@ def test_an_idempotency_key_names_a_row_that_stands(store_url):
         assert b.observe(again, np.zeros(4)) == 4
         assert b.round.act(1, rng, keys="3").ids.tolist() == [4]
         assert a.verify() == []
+
+
+def test_a_commit_that_has_failed_disowns_no_row_of_another_process(
+    store_url, tmp_path, monkeypatch
+):
+    with open_release(store_url, fallback=None) as a, open_release(store_url) as b:
+        writing, told = a._log.database.writing, []
+
+        @contextmanager
+        def failing(connection):
+            monkeypatch.undo()
+            try:
+                with writing(connection):
+                    yield
+                    raise OperationalError("", {}, Exception("the connection is lost"))
+            finally:
+                told.extend(zip(KEYS, b.assign(KEYS), strict=True))  # under the same numbers
+
+        monkeypatch.setattr(a._log.database, "writing", failing)
+        with pytest.raises(StoreError):
+            a.assign(KEYS)
+        wait_until(lambda: not a._log._ghosts)
+        new = {key for key, system in told if system == "new"}
+        assert standing(b, tmp_path) == {"old": set(KEYS) - new, "new": new}
 
 
 @pytest.mark.slow

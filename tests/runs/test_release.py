@@ -273,18 +273,12 @@ def test_keys_of_every_kind_are_kept_apart():
 
 WRONG = [
     ({"guardrails": {}}, TypeError, "guardrails"),
-    ({"guardrails": {"error": "0.1"}}, TypeError, "error"),
     ({"old": {"other": 0.1}}, ValueError, "old"),
-    ({"old": {"error": 2.0}}, ValueError, "old"),
     ({"old": {"error": [0.0, 3.0]}}, ValueError, "old"),
     ({"step": 0}, ValueError, "step"),
-    ({"step": timedelta(0)}, ValueError, "step"),
     ({"confidence": 1.5}, ValueError, "confidence"),
     ({"guardrails": {"error": relative(0.1)}, "old": None, "confidence": 0.9}, ValueError, "conf"),
-    ({"stop": 0.0}, ValueError, "stop"),
-    ({"growth": 0.5}, ValueError, "growth"),
     ({"outcome_deadline": 5}, TypeError, "outcome_deadline"),
-    ({"deadline": 0.0}, ValueError, "deadline"),
     ({"store": "mysql://host/name"}, ValueError, "store"),
     ({"store": "/nonexistent/folder/run.db"}, StoreError, "folder"),
 ]
@@ -301,15 +295,11 @@ def test_wrong_arguments_are_refused(given, error, name):
     ("call", "error", "name"),
     [
         (lambda r: r.assign([1.5]), TypeError, "keys"),
-        (lambda r: r.assign(""), ValueError, "keys"),
-        (lambda r: r.observe("ann", {}), ValueError, "losses"),
         (lambda r: r.observe("ann", {"error": 2.0}), ValueError, "error"),
         (lambda r: r.observe("ann", {"other": 0.0}), ValueError, "other"),
-        (lambda r: r.observe("ann", {"error": [0.0, 1.0]}), ValueError, "error"),
         (lambda r: r.observe("ann", {"error": 0.0}, system="both"), ValueError, "system"),
         (lambda r: r.observe("eve", {"error": 0.0}), ValueError, "eve"),
         (lambda r: r.routes("ann", 1.5), ValueError, "probabilities"),
-        (lambda r: r.halt(""), ValueError, "reason"),
     ],
 )
 def test_wrong_calls_are_refused(call, error, name):

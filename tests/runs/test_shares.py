@@ -266,11 +266,9 @@ def test_a_confident_share_is_within_what_is_tolerated_if_its_bounds_hold(low, o
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
-        ({"tolerated": 0.0}, "tolerated"),
         ({"tolerated": 0.1, "delta": 0.1}, "tolerated"),
         ({"delta": -0.1}, "delta"),
         ({}, "delta"),
-        ({"tolerated": 0.1, "bound": 0.0}, "bound"),
         ({"ratio": -1.0}, "ratio"),
     ],
 )

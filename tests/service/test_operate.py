@@ -136,10 +136,6 @@ def test_several_releases_in_one_service(tmp_path):
         path, asked = "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ann"}}
         flags = client.post(path, json=asked)
         assert [each["key"] for each in flags.json()["flags"]] == ["checkout", "find"]
-        tag = {"If-None-Match": flags.headers["etag"]}
-        again = client.post(path, json=asked, headers=tag)
-        assert (again.status_code, again.content) == (304, b"")
-        assert client.post(path, content=b"{").json()["errorCode"] == "PARSE_ERROR"
         index = client.get("/").text
         assert '<a href="checkout/">' in index
         assert '<a href="search/">' in index

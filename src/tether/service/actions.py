@@ -226,13 +226,11 @@ class ServedRun(Served):
         given = [body] if isinstance(body, RunOutcome) else body.outcomes
         if not given:
             return {"new": 0}
-        limits = self.run.settings.limits
-        named = ((int(each.id), each.named(list(limits))) for each in given)
-        rows, columns = loss_columns(named, limits)
-        rewards = {int(each.id): each.reward for each in given if each.reward is not None}
-        gained = [rewards.get(row, math.nan) for row in rows] if rewards else None
+        known, ids = list(self.run.settings.limits), [int(each.id) for each in given]
+        losses = loss_columns([each.named(known) for each in given])
+        rewards = [math.nan if each.reward is None else each.reward for each in given]
         with refusals():
-            new = await asyncio.to_thread(self.run.observe, rows, columns, gained)
+            new = await asyncio.to_thread(self.run.observe, ids, losses, rewards)
         self.metrics.count("outcomes", self.title, by=new)
         return {"new": new}
 

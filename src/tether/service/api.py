@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from types import NoneType, UnionType
+from dataclasses import dataclass
+from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -74,20 +74,20 @@ def error_response(error: ApiError) -> Response:
 class Endpoint:
     """What a service answers at one path.
 
-    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer, and
-    `bodies` and `results` are the types of which one is sent.
+    `role` is what an API key needs; None if anyone may ask. `status` is that of an answer. The
+    query is one type; of those of bodies and results one is sent.
     """
 
     method: str
     path: str
     role: str | None
+    answer: Callable[..., Awaitable[Any]]
+    summary: str
+    query: type[Struct] | None
+    bodies: Sequence[Any]
+    results: Sequence[Any]
     status: int = 200
     media: str = JSON_TYPE
-    query: type[Struct] | None = None
-    bodies: Sequence[Any] = ()
-    results: Sequence[Any] = ()
-    answer: Callable[[Request, Any], Awaitable[Any]] = NotImplemented
-    summary: str = ""
 
 
 def endpoint(
@@ -95,12 +95,13 @@ def endpoint(
 ) -> Callable[[Function], Function]:
     """Declare that a method answers at a path.
 
-    Its docstring is the summary, and its annotations are the body and what is answered. A body
-    may be one of several structs, which are told apart by their first fields.
+    Its docstring is the summary. Its annotations say what it gets beside the request (`query` and
+    `body`, where it has them) and what is answered. A body may be one of several structs, which
+    are told apart by their first fields.
     """
 
     def declare(function: Function) -> Function:
-        function.declared = Endpoint(method, path, role, **more)  # type: ignore[attr-defined]
+        function.declared = method, path, role, more  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -111,22 +112,23 @@ def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
     found = []
     for name in dir(type(api)):
         function = getattr(type(api), name)
-        if (declared := getattr(function, "declared", None)) is None:
+        if not hasattr(function, "declared"):
             continue
+        method, path, role, more = function.declared
         hints = get_type_hints(function)
         bodies, results = (
             get_args(hint) if isinstance(hint, UnionType) else (hint,)
-            for hint in (hints["body"], hints["return"])
+            for hint in (hints.get("body"), hints["return"])
         )
-        made = replace(
-            declared,
-            path=prefix + declared.path,
-            bodies=[each for each in bodies if each is not NoneType],
-            results=[each for each in results if each is not Response],
-            answer=getattr(api, name),
-            summary=function.__doc__,
+        found.append(
+            Endpoint(
+                *(method, prefix + path, role, getattr(api, name), function.__doc__),
+                query=hints.get("query"),
+                bodies=[each for each in bodies if each is not None],
+                results=[each for each in results if each is not Response],
+                **more,
+            )
         )
-        found.append(made)
     return found
 
 
@@ -154,10 +156,12 @@ class Handler:
 
         try:
             self._access.admit(request, endpoint.role)
-            body: Any = None
+            given: dict[str, Any] = {}
+            if endpoint.query is not None:
+                given["query"] = read_query(request, endpoint.query)
             if endpoint.bodies:
-                body = decode(await read_body(request, self._most), endpoint.bodies)
-            made = await endpoint.answer(request, body)
+                given["body"] = decode(await read_body(request, self._most), endpoint.bodies)
+            made = await endpoint.answer(request, **given)
             response = made if isinstance(made, Response) else json_response(made, endpoint.status)
             await response(scope, receive, answer)
         except Exception as error:
@@ -210,10 +214,7 @@ def decode(content: bytes, kinds: Sequence[Any]) -> Any:
         raise ApiError(400, f"the body is invalid: {told:.300}") from None
 
 
-Query = TypeVar("Query", bound=Struct)
-
-
-def read_query(request: Request, kind: type[Query]) -> Query:
+def read_query(request: Request, kind: type[Struct]) -> Struct:
     """The query of a URL as a struct."""
     try:
         return msgspec.convert(dict(request.query_params), kind, strict=False)

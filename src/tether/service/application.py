@@ -108,7 +108,7 @@ class Service:
         """Follow every store, let everything end that is under way, and close the stores."""
         try:
             for each in self.served:
-                await each.start(self._noticed)
+                await each.start(self._webhooks.noticed)
             self._is_ready = True
             yield
         finally:
@@ -116,10 +116,6 @@ class Service:
             for each in self.served:
                 await each.close()
             await self._webhooks.close()
-
-    def _noticed(self, served: Served, *before: Any) -> None:
-        self.metrics.status(served.title, served.status)
-        self._webhooks.noticed(served, *before)
 
     def _open(self) -> list[Endpoint]:
         """Open what is served, and say what is answered about it."""
@@ -163,19 +159,19 @@ class Service:
     # ---- endpoints ------------------------------------------------------------------------------
 
     @endpoint("GET", "/healthz", None)
-    async def healthz(self, request: Request, body: None) -> dict[str, str]:
+    async def healthz(self, request: Request) -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 
     @endpoint("GET", "/readyz", None)
-    async def readyz(self, request: Request, body: None) -> dict[str, bool]:
+    async def readyz(self, request: Request) -> dict[str, bool]:
         """Whether requests may be sent; also without the store, since "old" is an answer."""
         if not self._is_ready:
             raise ApiError(503, "the service is starting or shutting down")
         return {"ready": True, "store": all(each.is_serving for each in self.served)}
 
     @endpoint("GET", "/metrics", "read", media="text/plain")
-    async def show_metrics(self, request: Request, body: None) -> Response:
+    async def show_metrics(self, request: Request) -> Response:
         """Metrics for Prometheus."""
         for each in self.served:
             self.metrics.status(each.title, each.status)
@@ -183,12 +179,12 @@ class Service:
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     @endpoint("GET", "/openapi.json", None)
-    async def show_schema(self, request: Request, body: None) -> dict[str, Any]:
+    async def show_schema(self, request: Request) -> dict[str, Any]:
         """The OpenAPI schema of everything that is answered here."""
         return self._schema
 
     @endpoint("GET", "/", None, media="text/html")
-    async def index(self, request: Request, body: None) -> Response:
+    async def index(self, request: Request) -> Response:
         """Links to the pages of several releases."""
         links = "".join(
             f'<li><a href="{each.prefix[1:]}/">{escape(each.title)}</a></li>'

@@ -88,7 +88,7 @@ class GatewayRelease(ServedRelease):
         return Unit(self, "completions", body, request)
 
     @endpoint("GET", "/v1/models", "decide")
-    async def models(self, request: Request, body: None) -> Response:
+    async def models(self, request: Request) -> Response:
         """The old upstream's models (OpenAI)."""
         try:
             answer = await self.upstreams["old"].ask("models", request.headers.raw)
@@ -138,7 +138,7 @@ class GatewayRelease(ServedRelease):
             told, self._reports = self._reports, []
             named = self.settings.reported.items()
             outcomes = [
-                ((unit.key, unit.system), {name: losses[what] for name, what in named})
+                (unit.key, unit.system, {name: losses[what] for name, what in named})
                 for unit, losses in told
             ]
             try:

@@ -32,7 +32,6 @@ METRICS: dict[str, tuple[Any, str, str]] = {
     "actions": (Counter, "Actions taken, by who took them.", "release served stored"),
     "outcomes": (Counter, "Losses stored for the first time.", "release"),
     "outcomes_without_row": (Counter, "Outcomes skipped: there is no row of them.", "release"),
-    "operator_acts": (Counter, "Acts of people.", "release act"),
     "webhook_attempts": (Counter, "Sent: delivered, failed for now, given_up.", "webhook result"),
     "upstream_failures": (Counter, "Requests left without answer.", "release upstream reason"),
     "gateway_answers": (Counter, "By system decided and asked.", "release system served"),

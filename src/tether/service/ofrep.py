@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import Response
 
-from tether.service.api import JSON_TYPE, ApiError, encode, endpoint
-from tether.service.releases import ServedRelease, System, read_key
+from tether.service.api import ApiError, endpoint
+from tether.service.releases import Key, ServedRelease, System, read_key
 from tether.service.settings import Flag
 
 OFREP_PATH = "/ofrep/v1/evaluate/flags"
@@ -37,7 +34,7 @@ class Evaluation(Struct):
 class EvaluationContext(Struct, frozen=True):
     """For whom a flag is evaluated (OFREP)."""
 
-    targetingKey: str = ""  # noqa: N815
+    targetingKey: Key | None = None  # noqa: N815
 
 
 class EvaluationRequest(Struct):
@@ -53,7 +50,7 @@ class OfrepApi:
         self._releases = releases
 
     @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
-    async def evaluate(self, request: Request, body: bytes) -> Evaluation:
+    async def evaluate(self, request: Request, body: EvaluationRequest) -> Evaluation:
         """Evaluate a flag (OFREP)."""
         name = request.path_params["flag"]
         if name not in self._releases:
@@ -62,16 +59,12 @@ class OfrepApi:
 
     @endpoint("POST", OFREP_PATH, "decide")
     async def evaluate_all(
-        self, request: Request, body: bytes
-    ) -> dict[str, list[Evaluation]] | Response:
+        self, request: Request, body: EvaluationRequest
+    ) -> dict[str, list[Evaluation]]:
         """Evaluate all flags (OFREP)."""
         key = targeting_key(body)
         found = await asyncio.gather(*(self._evaluation(name, key) for name in self._releases))
-        content = encode({"flags": found})
-        tag = f'"{sha256(content).hexdigest()[:32]}"'
-        is_known = request.headers.get("if-none-match", "").removeprefix("W/") == tag
-        headers = {"ETag": tag, "Content-Type": JSON_TYPE}
-        return Response(b"" if is_known else content, 304 if is_known else 200, headers)
+        return {"flags": found}
 
     async def _evaluation(self, name: str, key: bytes) -> Evaluation:
         flag, served = self._releases[name]
@@ -80,17 +73,15 @@ class OfrepApi:
         return Evaluation(name, value, "SPLIT" if stored else "UNKNOWN", system, told)
 
 
-def targeting_key(content: bytes, flag: str | None = None) -> bytes:
+def targeting_key(asked: EvaluationRequest, flag: str | None = None) -> bytes:
     """The targeting key of a request."""
+    key = asked.context.targetingKey
+    if key is None or key == "":
+        raise refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
     try:
-        key = msgspec.json.decode(content, type=EvaluationRequest).context.targetingKey
-        if key:
-            return read_key(key, "targetingKey")
-    except (msgspec.ValidationError, ApiError) as error:
+        return read_key(key, "targetingKey")
+    except ApiError as error:
         raise refusal("INVALID_CONTEXT", str(error), flag) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise refusal("PARSE_ERROR", "the body must be JSON", flag) from None
-    raise refusal("TARGETING_KEY_MISSING", "the context must have a targetingKey", flag)
 
 
 def refusal(code: str, details: str, flag: str | None, status: int = 400) -> ApiError:

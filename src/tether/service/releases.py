@@ -26,12 +26,13 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from tether.runs import Release
+from tether.runs.actions import named_losses
 from tether.runs.decide_share import is_over, is_tightened, used_rows
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
-from tether.runs.state import LOSS, MICROSECONDS
-from tether.service.api import ApiError, endpoint, read_query
+from tether.runs.state import MICROSECONDS
+from tether.service.api import ApiError, endpoint
 from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
 from tether.service.settings import Limits
 from tether.service.status import Status
@@ -43,9 +44,11 @@ LEAST_SECONDS = 0.005
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
 
-Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)] | int
+Key = str | int
 System = Literal["old", "new"]
 Job = Callable[[Transaction], Any]
+Asked = list[tuple[Job | list[bytes], float]]
+"""What requests ask of the store in one transaction: jobs, or keys; and until when."""
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
@@ -156,14 +159,6 @@ class Decided(NamedTuple):
     is_stored: bool
 
 
-class Batch:
-    """What requests ask of the store in one transaction: jobs, or keys; and until when."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Job | list[bytes], float]] = []
-        self.answers: asyncio.Task[list[Any]] | None = None
-
-
 class ServedRelease(Served):
     """A release that is served."""
 
@@ -175,7 +170,7 @@ class ServedRelease(Served):
     ) -> None:
         super().__init__(name, title, release, limits.store_deadline, *metrics)
         self._answer_within = limits.answer_within
-        self._next, self._turn, self._is_ending = Batch(), asyncio.Lock(), False
+        self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False
         self._thread = ThreadPoolExecutor(1, "tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided]:
@@ -196,21 +191,22 @@ class ServedRelease(Served):
 
     async def observe(
         self,
-        outcomes: Iterable[tuple[tuple[bytes, str], Mapping[str, float]]],
+        outcomes: Sequence[tuple[bytes, str, Mapping[str, float]]],
         *,
         keep_first: bool,
         within: float | None = None,
     ) -> dict[str, int]:
         """Store losses of keys by system: how many are new, and how many outcomes have no row."""
-        rows, losses = loss_columns(outcomes, self.run.settings.limits, keep_first)
-        keys, arms = [key for key, _ in rows], [SYSTEMS.index(system) for _, system in rows]
-        columns = {LOSS + name: values for name, values in losses.items()}
-
-        def job(t: Transaction) -> tuple[int, int]:
-            keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
-            return self.run.observe_in(t, keys, np.array(arms), columns, **keep)
-
+        keys, systems, losses = zip(*outcomes, strict=True)
+        arms = np.array([SYSTEMS.index(system) for system in systems])
         with refusals():
+            limits, given = self.run.settings.limits, loss_columns(losses)
+            columns = named_losses(given, limits, len(keys), of="outcomes")
+
+            def job(t: Transaction) -> tuple[int, int]:
+                keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
+                return self.run.observe_in(t, list(keys), arms, columns, **keep)
+
             new, without_row = await self._ask(job, self.deadline if within is None else within)
         self.metrics.count("outcomes", self.title, by=new)
         self.metrics.count("outcomes_without_row", self.title, by=without_row)
@@ -235,12 +231,12 @@ class ServedRelease(Served):
         clock = asyncio.get_running_loop().time
         until = clock() + within
         while True:
-            batch, place = self._next, len(self._next.asked)
-            batch.asked.append((item, until))
-            if batch.answers is None:
-                batch.answers = asyncio.create_task(self._answer(batch))
+            self._asked.append((item, until))
+            place = len(self._asked) - 1
+            if place == 0:
+                self._answers = asyncio.create_task(self._answer(self._asked))
             try:
-                found = (await asyncio.shield(batch.answers))[place]
+                found = (await asyncio.shield(self._answers))[place]
             except StoreError as error:
                 is_over = self._is_ending or clock() + PAUSE_SECONDS + LEAST_SECONDS > until
                 if is_over or isinstance(error, TamperedError):
@@ -251,12 +247,12 @@ class ServedRelease(Served):
                 raise found
             return found
 
-    async def _answer(self, batch: Batch) -> list[Any]:
+    async def _answer(self, asked: Asked) -> list[Any]:
         """The answers to all who have come while the batch before was answered."""
         loop = asyncio.get_running_loop()
         async with self._turn:
-            self._next, items = Batch(), [item for item, _ in batch.asked]
-            left = min(until for _, until in batch.asked) - loop.time()
+            self._asked, items = [], [item for item, _ in asked]
+            left = min(until for _, until in asked) - loop.time()
             seconds = min(self.deadline, max(LEAST_SECONDS, left))
             job = partial(self._carry_out, items)
             return await loop.run_in_executor(self._thread, self.run.submit, job, seconds)
@@ -303,13 +299,13 @@ class ServedRelease(Served):
         given: Sequence[Outcome] = [body] if isinstance(body, OneOutcome) else body.outcomes
         if not given:
             return {"new": 0, "without_row": 0}
-        named = (((read_key(each.key), each.system), each.losses) for each in given)
-        return await self.observe(named, keep_first=body.keep_first)
+        outcomes = [(read_key(each.key), each.system, each.losses) for each in given]
+        return await self.observe(outcomes, keep_first=body.keep_first)
 
-    @endpoint("GET", "/v1/gate", "read", query=GateQuery)
-    async def read_gate(self, request: Request, body: None) -> GateAnswer:
+    @endpoint("GET", "/v1/gate", "read")
+    async def read_gate(self, request: Request, query: GateQuery) -> GateAnswer:
         """Whether another tool may go on."""
-        weight = read_query(request, GateQuery).weight
+        weight = query.weight
         if 0 < weight < 1:
             raise ApiError(400, f"weight must be in percent (30 for 30 %), got {weight:g}")
         await self.look()  # not what held before
@@ -328,10 +324,10 @@ class ServedRelease(Served):
         alarm = None if status.alarm is None else status.alarm.number
         return GateAnswer(verdict == "pass", verdict, reason, share, status.step.number, alarm)
 
-    @endpoint("POST", "/v1/gate", "read", query=GateQuery)
-    async def check_gate(self, request: Request, body: bytes) -> GateAnswer:
-        """Whether another tool may go on, by the status: 412 if not; the body is not used."""
-        answer = await self.read_gate(request, None)
+    @endpoint("POST", "/v1/gate", "read")
+    async def check_gate(self, request: Request, query: GateQuery) -> GateAnswer:
+        """Whether another tool may go on, by the status: 412 if not; a body is not read."""
+        answer = await self.read_gate(request, query)
         if not answer.passes:
             raise ApiError(412, f"{answer.verdict}: {answer.reason}")
         return answer

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -16,12 +16,10 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tether._core.arrays import Floats
-from tether.runs import Controller, Guardrail, Release
-from tether.runs.actions import named_losses
+from tether.runs import Controller, Release
 from tether.runs.errors import FinalLossError, StoreError
 from tether.runs.event_log import Transaction
-from tether.service.api import ApiError, endpoint, read_query
+from tether.service.api import ApiError, endpoint
 from tether.service.metrics import ServiceMetrics
 from tether.service.status import Status, measure, read_status, without_store
 from tether.view import document, page_html
@@ -165,7 +163,7 @@ class Served:
     # ---- endpoints ------------------------------------------------------------------------------
 
     @endpoint("GET", "/v1/status", "read")
-    async def read_status(self, request: Request, body: None) -> Status:
+    async def read_status(self, request: Request) -> Status:
         """What holds now, as of a moment ago."""
         if (found := self.status) is None:
             raise ApiError(503, "the store has not answered yet")
@@ -198,24 +196,23 @@ class Served:
         return await self._act(request, "advance", lambda who: self.run.submit(job))
 
     async def _act(self, request: Request, act: str, call: Callable[[str], Result]) -> Result:
-        """Do what a person asks for, count it, log it, and see what holds then."""
+        """Do what a person asks for, log it, and see what holds then."""
         actor = request.scope["tether.name"]
         with refusals(409):
             done = await asyncio.to_thread(call, actor)
-        self.metrics.count("operator_acts", self.title, act)
         log.info("%s did %s %s", actor, act, self.title)
         await self.look()
         return done
 
     @endpoint("GET", "/", None, media="text/html")
-    async def page(self, request: Request, body: None) -> Response:
+    async def page(self, request: Request) -> Response:
         """The live page, which has no data."""
         return HTMLResponse(page_html())
 
-    @endpoint("GET", "/v1/document", "read", query=PageQuery)
-    async def read_document(self, request: Request, body: None) -> dict[str, Any]:
+    @endpoint("GET", "/v1/document", "read")
+    async def read_document(self, request: Request, query: PageQuery) -> dict[str, Any]:
         """What the page shows; it asks again and again, and gets a document that has changed."""
-        seen, scope, shown = read_query(request, PageQuery).seen, request.scope, self._document
+        seen, scope, shown = query.seen, request.scope, self._document
         if self.is_available:
             async with self._lock:
                 with refusals(None):
@@ -252,20 +249,7 @@ def refusals(invalid: int | None = 400) -> Iterator[None]:
         raise ApiError(invalid, str(error)) from None
 
 
-def loss_columns(
-    given: Iterable[tuple[Any, Mapping[str, float]]],
-    limits: Mapping[str, Guardrail],
-    keep_first: bool = False,
-) -> tuple[list[Any], dict[str, Floats]]:
-    """Rows, each once, and their losses by name, NaN where there is none."""
-    merged: dict[Any, dict[str, float]] = {}
-    for row, losses in given:
-        known = merged.setdefault(row, {})
-        for name, loss in losses.items():
-            if known.setdefault(name, loss) != loss and not keep_first:
-                raise ApiError(400, f"loss {name!r} of {row!r:.80} has two values in this request")
-    names = dict.fromkeys(name for each in merged.values() for name in each)
-    columns = {name: [each.get(name, math.nan) for each in merged.values()] for name in names}
-    with refusals():
-        checked = named_losses(columns, limits, len(merged), of="outcomes").values()
-    return list(merged), dict(zip(names, checked, strict=True))
+def loss_columns(given: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
+    """The losses of outcomes by name, NaN where there is none."""
+    names = dict.fromkeys(name for each in given for name in each)
+    return {name: [each.get(name, math.nan) for each in given] for name in names}

@@ -35,11 +35,11 @@ OWN_PATHS = ("v1", "ofrep", "healthz", "readyz", "metrics", "openapi.json")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file: unknown names, wrong types and numbers out of range are errors."""
 
 
-class Model(Table, frozen=True, kw_only=True):
+class Model(Table, frozen=True):
     """A server that speaks OpenAI's protocol; `model` replaces the one that requests name."""
 
     url: BaseUrl
@@ -47,7 +47,7 @@ class Model(Table, frozen=True, kw_only=True):
     api_key: Text | None = None
 
 
-class Upstream(Model, frozen=True, kw_only=True):
+class Upstream(Model, frozen=True):
     """An upstream of a release, and how long parts of its answer may take."""
 
     connect_within: Seconds = 2.0
@@ -55,7 +55,7 @@ class Upstream(Model, frozen=True, kw_only=True):
     finish_within: Seconds = 600.0
 
 
-class Drawn(Model, frozen=True, kw_only=True):
+class Drawn(Model, frozen=True):
     """An upstream whose answers are drawn under a tether."""
 
     settings: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class Drawn(Model, frozen=True, kw_only=True):
     retries: Annotated[int, Meta(ge=0, le=100)] = 1
 
 
-class Scorer(Table, frozen=True, kw_only=True):
+class Scorer(Table, frozen=True):
     """What picks an answer: a function by its import path, or a server."""
 
     name: Text | None = None
@@ -78,7 +78,7 @@ class Scorer(Table, frozen=True, kw_only=True):
             raise ValueError("a scorer has either a function or a url")
 
 
-class ReleaseGateway(Table, frozen=True, kw_only=True, tag="release", tag_field="mode"):
+class ReleaseGateway(Table, frozen=True, tag="release", tag_field="mode"):
     """Two upstreams behind a release; the guardrails that the gateway reports to by itself."""
 
     old: Upstream
@@ -103,7 +103,7 @@ class ReleaseGateway(Table, frozen=True, kw_only=True, tag="release", tag_field=
         return self.old.finish_within + self.new.finish_within
 
 
-class TetheredGateway(Table, frozen=True, kw_only=True, tag="tethered", tag_field="mode"):
+class TetheredGateway(Table, frozen=True, tag="tethered", tag_field="mode"):
     """Answers picked by a scorer from N draws of the safe upstream."""
 
     store: Text
@@ -115,7 +115,7 @@ class TetheredGateway(Table, frozen=True, kw_only=True, tag="tethered", tag_fiel
     controller: dict[str, Any] = {}
 
 
-class Flag(Table, frozen=True, kw_only=True):
+class Flag(Table, frozen=True):
     """What OpenFeature clients ask for; `key` is the name of its release by default."""
 
     key: Name | None = None
@@ -127,7 +127,7 @@ class Flag(Table, frozen=True, kw_only=True):
             raise ValueError("old and new must be two different values of one type")
 
 
-class ReleaseTable(Table, frozen=True, kw_only=True):
+class ReleaseTable(Table, frozen=True):
     """The arguments of `tether.Release`, without guardrails if it exists; its flag and gateway."""
 
     store: Text | None = None
@@ -161,29 +161,29 @@ class ReleaseTable(Table, frozen=True, kw_only=True):
         return given
 
 
-class RunTable(Table, frozen=True, kw_only=True):
+class RunTable(Table, frozen=True):
     """Functions of the user: for a controller, for policies from training rows, for contexts."""
 
-    store: Text | None = None
     controller: ImportPath
+    store: Text | None = None
     optimized: ImportPath | None = None
     contexts: ImportPath | None = None
 
 
-class Listen(Table, frozen=True, kw_only=True):
+class Listen(Table, frozen=True):
     """Where requests arrive."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8080
 
 
-class Access(Table, frozen=True, kw_only=True):
+class Access(Table, frozen=True):
     """The file of API keys."""
 
     keys: Text | None = None
 
 
-class Limits(Table, frozen=True, kw_only=True):
+class Limits(Table, frozen=True):
     """How large a body may be, how long a request waits for the store, and how many there are."""
 
     body_bytes: Annotated[int, Meta(ge=1_000, le=100_000_000)] = 1_000_000
@@ -192,17 +192,17 @@ class Limits(Table, frozen=True, kw_only=True):
     connections: Annotated[int, Meta(ge=1, le=100_000)] = 800
 
 
-class Webhook(Table, frozen=True, kw_only=True):
+class Webhook(Table, frozen=True):
     """Who is told of events. The URL may be a secret: it is never shown."""
 
     url: Url
     format: Literal["json", "text"] = "json"
-    events: tuple[EventKind, ...] = ("alarm", "halt", "resume", "step", "round", "store")
+    events: tuple[EventKind, ...] = get_args(EventKind)
     secret: Text | None = None
     deadline: Seconds = 5.0
 
 
-class ServiceSettings(Table, frozen=True, kw_only=True):
+class ServiceSettings(Table, frozen=True):
     """What a service serves, where, and to whom: the tables of the file.
 
     It serves one release, several under their names, one run, or a tethered gateway. `store` is

@@ -55,7 +55,7 @@ def events_of(served: Served, before: Status | None, was_available: bool) -> Ite
     An alarm that stands when the service starts is an event, since nobody may have been told; the
     step that it finds is not.
     """
-    now, unit = served.seen if served.is_available else None, served.unit
+    now = served.seen if served.is_available else None
 
     def event(kind: str, name: object, text: str, details: dict[str, Any]) -> Event:
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -73,12 +73,11 @@ def events_of(served: Served, before: Status | None, was_available: bool) -> Ite
         yield event("resume", cleared.number, text, {"alarm": cleared.number})
     if alarm != cleared and alarm is not None:
         kind = "halt" if alarm.monitor == "halt" else "alarm"
-        details = msgspec.structs.asdict(alarm)
-        details[unit] = details.pop("unit")
-        yield event(kind, alarm.number, f"{kind} {alarm.number}: {alarm.message}", details)
+        text = f"{kind} {alarm.number}: {alarm.message}"
+        yield event(kind, alarm.number, text, msgspec.structs.asdict(alarm))
     if before is not None and before.step.number != step.number:
-        details = {"number": step.number, "begun": step.begun, "level": step.level}
-        yield event(unit, step.number, f"{unit} {step.number} has begun; {now.state}", details)
+        text = f"{served.unit} {step.number} has begun; {now.state}"
+        yield event(served.unit, step.number, text, msgspec.structs.asdict(step))
 
 
 class DeliveryError(Exception):
