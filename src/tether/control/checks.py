@@ -14,7 +14,7 @@ actions also the policy proportional to √p, which notices actions shuffled amo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats
-from tether._core.rows import Block, Rows, hash_rows
+from tether._core.rows import ODD, Block, Rows, hash_rows
 from tether.control.columns import SOURCES as POLICIES
 from tether.control.engine import LARGEST_BASE, SAME_SCORE
 
 FALSE_ALARM = 1e-6  # the probability with which a bet refutes a log that is what it states
 ROOM = 1.01  # the factor by which rounding may move a mean
 STAKES = 0.5 ** np.arange(1, 17)
+TOGETHER, LARGEST_RATIO = 8, 1e30  # so many such factors have a product that is a float
 ERRORS = 6.0  # how many standard errors a mean may be off, where no bet decides
 MISSING = 0.05  # how much of what the optimized policy does may be missing without a word
 MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100  # fewer say nothing about logits, and about what is missing
@@ -81,7 +82,7 @@ def check_rows(
         findings += _losses(rows, found)
     if not contextual or "log_safe_all" in rows.names or context is not None:
         findings += _copies(found["hashes"], len(rows))
-    if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
+    if draws is not None and len(draws) == len(rows) and _same_scores(rows, draws):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
             "policy or of both"
@@ -125,8 +126,11 @@ def _sums(share: float, step: int, room: float, block: Block) -> dict[str, Any]:
 
 
 def _log_capitals(ratio: Floats) -> Floats:
-    """Logs of what each stake has made of a capital of 1."""
-    return np.asarray(np.log1p(np.outer(STAKES, ratio - 1)).sum(axis=1))
+    """Logs of what each stake has made of a capital of 1, a few factors at a time."""
+    gains = np.zeros(-len(ratio) % TOGETHER + len(ratio))
+    gains[: len(ratio)] = np.minimum(ratio, LARGEST_RATIO) - 1
+    factors = 1 + np.multiply.outer(STAKES, gains.reshape(TOGETHER, -1))
+    return np.asarray(np.log(factors.prod(axis=1)).sum(axis=1))
 
 
 def _exceeds(log_capitals: Floats) -> bool:
@@ -147,20 +151,29 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     scores = ["log_safe", "log_optimized"]
     keys = [name for name in ("context", "log_safe_all") if name in block][:1] or scores
     if share < 1:
-        sampled = hash_rows([block[keys[0]].reshape(len(block["log_safe"]), -1)[:, :1]])
-        place = np.flatnonzero(sampled < np.uint64(share * 2.0**64))
+        first = np.asarray(block[keys[0]], np.float64).reshape(len(block["log_safe"]), -1)[:, 0]
+        place = np.flatnonzero(first.view(np.uint64) * ODD < np.uint64(share * 2.0**64))
         block = {name: column[place] for name, column in block.items()}
     every = [name for name, column in block.items() if column.dtype.kind in "fb"]
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
-def _digest(rows: Rows) -> int:
-    """A number that the scores determine, in any order of the rows."""
+def _same_scores(*both: Rows) -> bool:
+    """Whether both have the same pairs of scores, in any order: sums of bits tell, then hashes."""
 
-    def kernel(block: Block) -> dict[str, Any]:
-        return {"sum": hash_rows(block[f"log_{policy}"] for policy in POLICIES).sum()}
+    def columns(block: Block) -> list[Floats]:
+        return [np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES]
 
-    return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
+    def bits(block: Block) -> dict[str, Any]:
+        return {"sum": np.array([each.view(np.uint64).sum() for each in columns(block)])}
+
+    def hashes(block: Block) -> dict[str, Any]:
+        return {"sum": hash_rows(columns(block)).sum()}
+
+    def same(kernel: Callable[[Block], dict[str, Any]]) -> bool:
+        return np.array_equal(*(rows.reduce(kernel, {"sum": "sum"})["sum"] for rows in both))
+
+    return same(bits) and same(hashes)
 
 
 # ---- what it tells -----------------------------------------------------------------------------
@@ -244,7 +257,8 @@ def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
     Where they do, only contexts that never return with anything but a copy tell (a tripled table).
     """
     size = hashes.shape[1]
-    whole, scores, contexts = (len(np.unique(each)) for each in hashes)
+    new = np.diff(np.sort(hashes)) != 0
+    whole, scores, contexts = (1 + np.count_nonzero(new, axis=1)).tolist()
     copies, returned = size - whole, size - contexts
     by_design = returned - copies > OTHERS * returned  # the contexts come back with other rows
     if copies <= COPIES * size or by_design:
