@@ -28,8 +28,10 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.chain import factors
+from tether.control.columns import Changed
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Constraint, Problem, log_of, scores
 from tether.control.kernels import (
+    Binned,
     ClipKernel,
     MixKernel,
     OwnKernel,
@@ -210,10 +212,9 @@ def unbiased_weights(problem: Problem, asked: str) -> Weights:
     if unknown:
         log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
     if unknown and asked == "promise":
-        assert problem.draws is not None
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
         each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
-        log_low, upper = _normalizer_band(problem.draws, t, problem.blend, each_error)
+        log_low, upper = _normalizer_band(problem, t, each_error)
         log_high = np.minimum(upper, log_high)
     first = int((log_high - log_low <= LOOSEST).argmax())
     return Weights(problem, t[first:], log_high[first:], log_low[first:], cells, error)
@@ -285,35 +286,31 @@ def _reach(problem: Problem) -> tuple[float, float]:
     return min(0.0, *(-each["low"] for each in found)), max(each["high"] for each in found)
 
 
-def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tuple[Floats, Floats]:
+def _normalizer_band(problem: Problem, t: Floats, error: float) -> tuple[Floats, Floats]:
     """Logs of bounds on ψ/β from fresh draws; each of the four is wrong with probability `error`.
 
-    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
+    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ). Their
+    squares are the same for policies with squared ratios.
     """
+    draws, blend = problem.draws, problem.blend
+    assert draws is not None and problem.drawn is not None
 
-    def binned(ratio: Floats, at: Floats) -> Floats:
-        """How many ratios are in each bin, with the sums of ρ/β and (ρ/β)² at the next beta."""
-        ratio = np.sort(ratio)  # numbers in order are found several times as fast
-        place = np.searchsorted(at, ratio, side="right")
-        near = np.exp(np.minimum(ratio - np.append(at, np.inf)[place], 0.0))
-        powers = np.ones(len(ratio)), near, near**2
-        return np.array([np.bincount(place, each, len(at) + 1) for each in powers])
+    def band(of_safe: bool, count: float) -> tuple[Floats, Floats]:
+        """From the draws of one policy."""
+        sign, sums = 1.0 if of_safe else -1.0, []
+        for power in (sign, 2 * sign):
 
-    def kernel(block: Block) -> dict[str, Any]:
-        ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
-        inverse = np.where(ratio > -np.inf, -ratio, -np.inf)[~safe]  # none of clip where safe is 0
-        return {"safe": binned(ratio[safe], t), "optimized": binned(inverse, -t[::-1])}
+            def own(block: Block, power: float = power) -> Block:
+                ratio = scores(block)[0]
+                drew = (block["from_safe"].astype(bool) == of_safe) & (ratio > -np.inf)
+                ratio = np.where(drew, power * ratio, -np.inf)
+                return {"log_safe": np.zeros(len(ratio)), "log_optimized": ratio}
 
-    def band(found: Floats, at: Floats) -> tuple[Floats, Floats]:
-        """Bounds on the mean of min(1, ρ/β) at increasing log betas."""
-        whole, *near = found
-        above, gap = np.cumsum(whole[::-1])[-2::-1], np.abs(at[:, None] - at)
-        below = [np.tril(np.exp(-power * gap)) @ each[:-1] for power, each in enumerate(near, 1)]
-        return mean_band(above + np.array(below), float(whole.sum()), error)
+            binned = Binned.of(Changed(draws, own), lambda block, base: [np.ones(len(base))])
+            sums.append(np.exp(binned.log_sums(power * t)[:, 0]))
+        return mean_band(np.array(sums), count, error)
 
-    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum"}, BLOCK)
-    safe_low, safe_high = band(found["safe"], t)
-    low, high = (each[::-1] for each in band(found["optimized"], -t[::-1]))
+    (safe_low, safe_high), (low, high) = map(band, (True, False), problem.drawn)
     low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
     return (
         np.maximum(log_of(safe_low), log_of(low) - t),
