@@ -293,7 +293,8 @@ def _normalizer_band(problem: Problem, t: Floats, error: float) -> tuple[Floats,
     squares are the same for policies with squared ratios.
     """
     draws, blend = problem.draws, problem.blend
-    assert draws is not None and problem.drawn is not None
+    assert draws is not None
+    assert problem.drawn is not None
 
     def band(of_safe: bool, count: float) -> tuple[Floats, Floats]:
         """From the draws of one policy."""
