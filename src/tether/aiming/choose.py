@@ -24,6 +24,7 @@ from tether._core.contexts import as_contexts, length
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
 from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows
+from tether.control.calibrate import of_each
 from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
@@ -181,11 +182,8 @@ def _as_candidates(made: Any) -> dict[str, Candidate]:
 def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
     """The tolerated expected value of each loss, and the largest possible one."""
     names = list(rows.losses_by_name)
-    given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
-    if set(given) != set(names):
-        raise ValueError(f"alpha must name the losses {names}, got {list(given)}")
-    limits = bound if isinstance(bound, Mapping) else dict.fromkeys(names, bound)
-    return tuple(Constraint(name or "loss", given[name], limits[name]) for name in names)
+    levels, bounds = of_each("alpha", alpha, names), of_each("bound", bound, names)
+    return tuple(Constraint(name or "loss", levels[name], bounds[name]) for name in names)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ actions also the policy proportional to √p, which notices actions shuffled amo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -82,7 +82,7 @@ def check_rows(
         findings += _losses(rows, found)
     if not contextual or "log_safe_all" in rows.names or context is not None:
         findings += _copies(found["hashes"], len(rows))
-    if draws is not None and len(draws) == len(rows) and _same_scores(rows, draws):
+    if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
         findings.append(
             "the proposals are the rows of the log: they must be fresh draws, of the optimized "
             "policy or of both"
@@ -158,22 +158,15 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
-def _same_scores(*both: Rows) -> bool:
-    """Whether both have the same pairs of scores, in any order: sums of bits tell, then hashes."""
+def _digest(rows: Rows) -> int:
+    """A number that the pairs of scores determine, in any order of the rows."""
 
-    def columns(block: Block) -> list[Floats]:
-        return [np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES]
+    def kernel(block: Block) -> dict[str, Any]:
+        scores = (np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES)
+        safe, optimized = (each.view(np.uint64) for each in scores)
+        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum()}
 
-    def bits(block: Block) -> dict[str, Any]:
-        return {"sum": np.array([each.view(np.uint64).sum() for each in columns(block)])}
-
-    def hashes(block: Block) -> dict[str, Any]:
-        return {"sum": hash_rows(columns(block)).sum()}
-
-    def same(kernel: Callable[[Block], dict[str, Any]]) -> bool:
-        return np.array_equal(*(rows.reduce(kernel, {"sum": "sum"})["sum"] for rows in both))
-
-    return same(bits) and same(hashes)
+    return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
 
 
 # ---- what it tells -----------------------------------------------------------------------------

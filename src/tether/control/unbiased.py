@@ -289,30 +289,30 @@ def _reach(problem: Problem) -> tuple[float, float]:
 def _normalizer_band(problem: Problem, t: Floats, error: float) -> tuple[Floats, Floats]:
     """Logs of bounds on ψ/β from fresh draws; each of the four is wrong with probability `error`.
 
-    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ). Their
-    squares are the same for policies with squared ratios.
+    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ), which is
+    β/ρ·min(1, ρ/β). Their squares are the same for squared ratios and betas.
     """
-    draws, blend = problem.draws, problem.blend
+    draws, drawn, sums = problem.draws, problem.drawn, []
     assert draws is not None
-    assert problem.drawn is not None
+    assert drawn is not None
 
-    def band(of_safe: bool, count: float) -> tuple[Floats, Floats]:
-        """From the draws of one policy."""
-        sign, sums = 1.0 if of_safe else -1.0, []
-        for power in (sign, 2 * sign):
+    def amounts(block: Block, base: Floats) -> list[Floats]:
+        safe = block["from_safe"].astype(np.float64)
+        inverse = np.exp(np.minimum(-block["log_optimized"], LARGEST_LOG))
+        return [safe, np.where(safe, 0.0, inverse)]
 
-            def own(block: Block, power: float = power) -> Block:
-                ratio = scores(block)[0]
-                drew = (block["from_safe"].astype(bool) == of_safe) & (ratio > -np.inf)
-                ratio = np.where(drew, power * ratio, -np.inf)
-                return {"log_safe": np.zeros(len(ratio)), "log_optimized": ratio}
+    for power in (1.0, 2.0):
 
-            binned = Binned.of(Changed(draws, own), lambda block, base: [np.ones(len(base))])
-            sums.append(np.exp(binned.log_sums(power * t)[:, 0]))
-        return mean_band(np.array(sums), count, error)
+        def raised(block: Block, power: float = power) -> Block:
+            ratio = power * scores(block)[0]
+            return {**block, "log_safe": np.zeros(len(ratio)), "log_optimized": ratio}
 
-    (safe_low, safe_high), (low, high) = map(band, (True, False), problem.drawn)
-    low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
+        logs = Binned.of(Changed(draws, raised), amounts).log_sums(power * t).T
+        sums.append(np.exp([logs[0], logs[1] + power * t]))
+    means = zip(np.stack(sums, axis=1), drawn, strict=True)
+    (safe_low, safe_high), (low, high) = (mean_band(*each, error) for each in means)
+    blend = problem.blend  # a share of the optimized policy is the safe one
+    low, high = (1 - blend) * low, (1 - blend) * high + blend
     return (
         np.maximum(log_of(safe_low), log_of(low) - t),
         np.minimum(log_of(safe_high), log_of(high) - t),
