@@ -28,10 +28,8 @@ import numpy as np
 from tether._core.arrays import Floats
 from tether._core.rows import BLOCK, Block, Rows
 from tether.control.chain import factors
-from tether.control.columns import Changed
 from tether.control.engine import COARSE, LARGEST_LOG, LAST, Constraint, Problem, log_of, scores
 from tether.control.kernels import (
-    Binned,
     ClipKernel,
     MixKernel,
     OwnKernel,
@@ -212,9 +210,10 @@ def unbiased_weights(problem: Problem, asked: str) -> Weights:
     if unknown:
         log_high, log_low = np.minimum(0.0, -t), np.full(len(t), -np.inf)  # ψ is at most β and 1
     if unknown and asked == "promise":
+        assert problem.draws is not None
         error = BAND_ERROR * min(each.alpha / each.bound for each in problem.constraints)
         each_error = error / (4 * len(fixed_sequence()))  # two bounds from each policy's draws
-        log_low, upper = _normalizer_band(problem, t, each_error)
+        log_low, upper = _normalizer_band(problem.draws, t, problem.blend, each_error)
         log_high = np.minimum(upper, log_high)
     first = int((log_high - log_low <= LOOSEST).argmax())
     return Weights(problem, t[first:], log_high[first:], log_low[first:], cells, error)
@@ -286,33 +285,36 @@ def _reach(problem: Problem) -> tuple[float, float]:
     return min(0.0, *(-each["low"] for each in found)), max(each["high"] for each in found)
 
 
-def _normalizer_band(problem: Problem, t: Floats, error: float) -> tuple[Floats, Floats]:
+def _normalizer_band(draws: Rows, t: Floats, blend: float, error: float) -> tuple[Floats, Floats]:
     """Logs of bounds on ψ/β from fresh draws; each of the four is wrong with probability `error`.
 
-    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ), which is
-    β/ρ·min(1, ρ/β). Their squares are the same for squared ratios and betas.
+    ψ/β is the safe policy's mean of min(1, ρ/β), and ψ the optimized one's of min(1, β/ρ).
     """
-    draws, drawn, sums = problem.draws, problem.drawn, []
-    assert draws is not None
-    assert drawn is not None
 
-    def amounts(block: Block, base: Floats) -> list[Floats]:
-        safe = block["from_safe"].astype(np.float64)
-        inverse = np.exp(np.minimum(-block["log_optimized"], LARGEST_LOG))
-        return [safe, np.where(safe, 0.0, inverse)]
+    def binned(ratio: Floats, at: Floats) -> Floats:
+        """How many ratios are in each bin, with the sums of ρ/β and (ρ/β)² at the next beta."""
+        ratio = np.sort(ratio)  # numbers in order are found several times as fast
+        place = np.searchsorted(at, ratio, side="right")
+        near = np.exp(np.minimum(ratio - np.append(at, np.inf)[place], 0.0))
+        powers = np.ones(len(ratio)), near, near**2
+        return np.array([np.bincount(place, each, len(at) + 1) for each in powers])
 
-    for power in (1.0, 2.0):
+    def kernel(block: Block) -> dict[str, Any]:
+        ratio, safe = scores(block)[0], block["from_safe"].astype(bool)
+        inverse = np.where(ratio > -np.inf, -ratio, -np.inf)[~safe]  # none of clip where safe is 0
+        return {"safe": binned(ratio[safe], t), "optimized": binned(inverse, -t[::-1])}
 
-        def raised(block: Block, power: float = power) -> Block:
-            ratio = power * scores(block)[0]
-            return {**block, "log_safe": np.zeros(len(ratio)), "log_optimized": ratio}
+    def band(found: Floats, at: Floats) -> tuple[Floats, Floats]:
+        """Bounds on the mean of min(1, ρ/β) at increasing log betas."""
+        whole, *near = found
+        above, gap = np.cumsum(whole[::-1])[-2::-1], np.abs(at[:, None] - at)
+        below = [np.tril(np.exp(-power * gap)) @ each[:-1] for power, each in enumerate(near, 1)]
+        return mean_band(above + np.array(below), float(whole.sum()), error)
 
-        logs = Binned.of(Changed(draws, raised), amounts).log_sums(power * t).T
-        sums.append(np.exp([logs[0], logs[1] + power * t]))
-    means = zip(np.stack(sums, axis=1), drawn, strict=True)
-    (safe_low, safe_high), (low, high) = (mean_band(*each, error) for each in means)
-    blend = problem.blend  # a share of the optimized policy is the safe one
-    low, high = (1 - blend) * low, (1 - blend) * high + blend
+    found = draws.reduce(kernel, {"safe": "sum", "optimized": "sum"}, BLOCK)
+    safe_low, safe_high = band(found["safe"], t)
+    low, high = (each[::-1] for each in band(found["optimized"], -t[::-1]))
+    low, high = (1 - blend) * low, (1 - blend) * high + blend  # a share of it is the safe policy
     return (
         np.maximum(log_of(safe_low), log_of(low) - t),
         np.minimum(log_of(safe_high), log_of(high) - t),
