@@ -43,7 +43,7 @@ def test_the_better_candidate_is_chosen_by_its_reward_after_calibration():
 def test_nothing_is_chosen_by_chance():
     assert tether.choose({"plain": GREEDY, "copy": GREEDY}, **rows_of(200)).name == "plain"
     noise = rows_of(200, reward=lambda actions: np.random.default_rng(1).normal(size=200))
-    assert tether.choose(TWO, **noise, standard_errors=4).name == "plain"
+    assert tether.choose(TWO, **noise).name == "plain"
     flat = rows_of(60, reward=lambda actions: np.full(60, 1 / 3))
     assert tether.choose(TWO, **flat).name == "plain"
     few = tether.choose(TWO, **rows_of(30))
@@ -152,7 +152,7 @@ def test_aiming_gains_where_there_are_rows_to_learn_from_and_does_no_harm_where_
 @pytest.mark.parametrize(
     "change",
     [
-        *({"rewards": [1.0]}, {"losses": [1.0]}, {"calibration_rows": 0}, {"standard_errors": -1}),
+        *({"rewards": [1.0]}, {"losses": [1.0]}, {"calibration_rows": 0}),
         *({"alpha": {"harm": 0.1}}, {"candidates": [GREEDY]}, {"candidates": {}}),
     ],
 )

@@ -24,10 +24,12 @@ from tether._core.contexts import as_contexts, length
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
 from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows
+from tether.control.calibrate import of_each
 from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
+from tether.policies.normalizer import exact_log_psi
 from tether.policies.policy import as_pair, as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
 
@@ -35,8 +37,9 @@ MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
 """The fewest rows for a choice, below which the plain candidate is taken; the number of folds."""
 CALIBRATION_REPEATS = CALIBRATION_PARTS = 3
 """How often the rows are split for simulated calibrations, and into how many parts."""
-LEAST_RELATIVE_LEAD = 1e-9
-"""A lead smaller than this, relative to the reward, may be a rounding error."""
+STANDARD_ERRORS, LEAST_RELATIVE_LEAD = 2.5, 1e-9
+"""How many standard errors a lead must exceed; how large it is, relative to the reward, if it is no
+rounding error."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,14 @@ class Choice:
         calibrated and served, and its family, for `calibrate`.
     estimates : mapping of str to ExpectedReward
         The estimate of every candidate, the plain one first; empty where there is no choice.
-    standard_errors, rows
-        How many standard errors a lead had to exceed, and the number of training rows.
+    rows : int
+        The number of training rows.
     """
 
     name: str
     policy: Any
     family: str | Family
     estimates: Mapping[str, ExpectedReward]
-    standard_errors: float
     rows: int
 
     def __str__(self) -> str:
@@ -81,7 +83,7 @@ class Choice:
             lead = f"lead {each.lead:+.4g} ± {each.lead_error:.2g}"
             lines.append(f"  {name:<{width}}  expected reward {each.reward:.4g}, {lead}")
         if self.estimates and self.name == next(iter(self.estimates)):
-            lines.append(f"no lead is above {self.standard_errors:g} standard errors")
+            lines.append(f"no lead is above {STANDARD_ERRORS:g} standard errors")
         return "\n".join(lines)
 
 
@@ -97,16 +99,15 @@ def choose(
     rng: np.random.Generator,
     bound: float | Mapping[str, float] = 1.0,
     calibration_rows: int | None = None,
-    standard_errors: float = 2.5,
     logged_by: Any = None,
 ) -> Choice:
     """Choose the candidate that earns most after calibration, judged by training rows alone.
 
     Every row meets candidates that were built without it; each is calibrated on as many rows as
     there will be, and valued on others. Of the candidates whose lead over the first, plain one
-    is above `standard_errors` of its standard errors, the one with the largest lead after one
-    standard error is subtracted is taken; the plain one if there is none. The guarantee comes from
-    calibrating the chosen candidate on other rows than these.
+    is above 2.5 of its standard errors, which is enough for ten candidates, the one with the
+    largest lead after one standard error is subtracted is taken; the plain one if there is none.
+    The guarantee comes from calibrating the chosen candidate on other rows than these.
 
     Parameters
     ----------
@@ -125,16 +126,12 @@ def choose(
         The source of randomness.
     calibration_rows : int, optional
         How many rows there will be to calibrate on; by default as many as there are training rows.
-    standard_errors : float, default 2.5
-        How many standard errors a lead must exceed; enough for a choice among ten candidates.
     logged_by : FinitePolicy, optional
         What took the actions if not the safe policy: after several rounds, the `Mixture` of the
         policies that were served. Not for shortlists.
     """
     rows = _as_rows(contexts, actions, losses, rewards, safe)
     validate.generator("rng", rng)
-    if not standard_errors >= 0:
-        raise ValueError(f"standard_errors must be at least 0, got {standard_errors!r}")
     target = len(rows) if calibration_rows is None else calibration_rows
     validate.integer("calibration_rows", target)
     build = candidates if callable(candidates) else lambda rows, rng: candidates
@@ -149,11 +146,11 @@ def choose(
             key: each.lead - each.lead_error
             for key, each in estimates.items()
             if each.lead
-            > standard_errors * each.lead_error + LEAST_RELATIVE_LEAD * abs(each.reward)
+            > STANDARD_ERRORS * each.lead_error + LEAST_RELATIVE_LEAD * abs(each.reward)
         }
         name = max(leads, key=lambda key: leads[key]) if leads else plain
     policy, family = final[name].policy, final[name].family
-    return Choice(name, policy, family, estimates, standard_errors, len(rows))
+    return Choice(name, policy, family, estimates, len(rows))
 
 
 def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) -> LoggedRows:
@@ -185,11 +182,8 @@ def _as_candidates(made: Any) -> dict[str, Candidate]:
 def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
     """The tolerated expected value of each loss, and the largest possible one."""
     names = list(rows.losses_by_name)
-    given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
-    if set(given) != set(names):
-        raise ValueError(f"alpha must name the losses {names}, got {list(given)}")
-    limits = bound if isinstance(bound, Mapping) else dict.fromkeys(names, bound)
-    return tuple(Constraint(name or "loss", given[name], limits[name]) for name in names)
+    levels, bounds = of_each("alpha", alpha, names), of_each("bound", bound, names)
+    return tuple(Constraint(name or "loss", levels[name], bounds[name]) for name in names)
 
 
 @dataclass(frozen=True)
@@ -226,10 +220,7 @@ class _Tables:
         """The doubly robust value of each given row under what a calibration allows."""
         safe, taken = self.log_safe[index], self.taken[index]
         optimized = blend_scores(self.log_optimized[index], safe, blend)
-        log_psi = np.zeros((len(safe), 1))
-        if np.isfinite(log_beta) and not self.family.normalized:
-            kernel = self.family.log_kernel(safe, optimized, log_beta)
-            log_psi = np.logaddexp.reduce(kernel, axis=1, keepdims=True)
+        log_psi = exact_log_psi(safe, optimized, self.family, log_beta)[:, None]
         density = self.family.log_density(safe, optimized, log_beta, log_psi)
         logged = safe if self.log_mix is None else self.log_mix[index]
         weight = np.exp(picked(density, taken) - picked(logged, taken))

@@ -89,7 +89,6 @@ PLAN: Options = {name: TARGET[name] for name in ("promise", "alpha", "confidence
     "safe_risk": (float | None, None, "The safe policy's expected loss. (default: the log's)"),
     "bound": (float, 1.0, "The largest possible loss."),
     "optimized_risk": (float | None, None, "The optimized policy's. (default: twice the promise)"),
-    "log_ratio_spread": (float, 1.0, "Standard deviation of the log ratios, without a log."),
     "rows": (int | None, None, "The number of rows to describe. (default: several)"),
     "pass_probability": (float, 0.9, "The probability with which a beta should pass."),
     "family": (str, "clip", "clip, mix or budgeted_clip."),

@@ -281,7 +281,7 @@ def _constraints(
             f"from a frame, tether.make_log from policies and actions"
         )
     names, constraints = log.loss_names, []
-    levels, bounds = _of_each(asked, targets, names), _of_each("bound", bound, names)
+    levels, bounds = of_each(asked, targets, names), of_each("bound", bound, names)
     factor = log.ratio_error if ratio_error is None else ratio_error
     factor = validate.number("ratio_error", factor, above=1, below=np.inf, including=(1, np.inf))
     for name in names:
@@ -321,11 +321,11 @@ def _known_risks(
     alphas = {each.name: each.alpha for each in constraints}
     return {
         name: validate.number("safe_risk", value, above=0, below=alphas[name], including=(0,))
-        for name, value in _of_each("safe_risk", safe_risk, alphas).items()
+        for name, value in of_each("safe_risk", safe_risk, alphas).items()
     }
 
 
-def _of_each(
+def of_each(
     asked: str, value: float | Mapping[str, float], losses: Collection[str]
 ) -> Mapping[str, float]:
     """What is stated of each loss; a safe risk may be known of some of them alone."""

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats
-from tether._core.rows import Block, Rows, hash_rows
+from tether._core.rows import ODD, Block, Rows, hash_rows
 from tether.control.columns import SOURCES as POLICIES
 from tether.control.engine import LARGEST_BASE, SAME_SCORE
 
 FALSE_ALARM = 1e-6  # the probability with which a bet refutes a log that is what it states
 ROOM = 1.01  # the factor by which rounding may move a mean
 STAKES = 0.5 ** np.arange(1, 17)
+TOGETHER, LARGEST_RATIO = 8, 1e30  # so many such factors have a product that is a float
 ERRORS = 6.0  # how many standard errors a mean may be off, where no bet decides
 MISSING = 0.05  # how much of what the optimized policy does may be missing without a word
 MIN_ROWS, MIN_ROWS_OF_MEAN = 30, 100  # fewer say nothing about logits, and about what is missing
@@ -125,8 +126,11 @@ def _sums(share: float, step: int, room: float, block: Block) -> dict[str, Any]:
 
 
 def _log_capitals(ratio: Floats) -> Floats:
-    """Logs of what each stake has made of a capital of 1."""
-    return np.asarray(np.log1p(np.outer(STAKES, ratio - 1)).sum(axis=1))
+    """Logs of what each stake has made of a capital of 1, a few factors at a time."""
+    gains = np.zeros(-len(ratio) % TOGETHER + len(ratio))
+    gains[: len(ratio)] = np.minimum(ratio, LARGEST_RATIO) - 1
+    factors = 1 + np.multiply.outer(STAKES, gains.reshape(TOGETHER, -1))
+    return np.asarray(np.log(factors.prod(axis=1)).sum(axis=1))
 
 
 def _exceeds(log_capitals: Floats) -> bool:
@@ -147,18 +151,20 @@ def _hashes(block: Block, share: float) -> NDArray[np.uint64]:
     scores = ["log_safe", "log_optimized"]
     keys = [name for name in ("context", "log_safe_all") if name in block][:1] or scores
     if share < 1:
-        sampled = hash_rows([block[keys[0]].reshape(len(block["log_safe"]), -1)[:, :1]])
-        place = np.flatnonzero(sampled < np.uint64(share * 2.0**64))
+        first = np.asarray(block[keys[0]], np.float64).reshape(len(block["log_safe"]), -1)[:, 0]
+        place = np.flatnonzero(first.view(np.uint64) * ODD < np.uint64(share * 2.0**64))
         block = {name: column[place] for name, column in block.items()}
     every = [name for name, column in block.items() if column.dtype.kind in "fb"]
     return np.array([hash_rows(block[name] for name in names) for names in (every, scores, keys)])
 
 
 def _digest(rows: Rows) -> int:
-    """A number that the scores determine, in any order of the rows."""
+    """A number that the pairs of scores determine, in any order of the rows."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        return {"sum": hash_rows(block[f"log_{policy}"] for policy in POLICIES).sum()}
+        scores = (np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES)
+        safe, optimized = (each.view(np.uint64) for each in scores)
+        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum()}
 
     return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
 
@@ -244,7 +250,8 @@ def _copies(hashes: NDArray[np.uint64], rows: int) -> Iterator[str]:
     Where they do, only contexts that never return with anything but a copy tell (a tripled table).
     """
     size = hashes.shape[1]
-    whole, scores, contexts = (len(np.unique(each)) for each in hashes)
+    new = np.diff(np.sort(hashes)) != 0
+    whole, scores, contexts = (1 + np.count_nonzero(new, axis=1)).tolist()
     copies, returned = size - whole, size - contexts
     by_design = returned - copies > OTHERS * returned  # the contexts come back with other rows
     if copies <= COPIES * size or by_design:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 SHARE_TOLERANCE = 1e-6  # how far, in logs, a mixture may be below the safe policy's share of it
 SAME_ACTION_TOLERANCE = 1e-4  # how far the scores of a row may be from those of its tables
 MIN_ROWS_OF_PROBABILITIES = 20  # fewer log-densities may all lie between 0 and 1 by chance
-MAX_STANDARD_ERRORS = 6.0  # a normalizer further above 1 than this is an error, not chance
+MAX_STANDARD_ERRORS = 6.0  # a mass further above 1 than this is an error, not chance
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
 LOG_COLUMNS = (*DRAW_COLUMNS, "reward", *ACTION_TABLES)
@@ -441,14 +441,19 @@ def check_normalizer(proposals: Proposals, matched: Match) -> None:
         return {"sums": np.array([len(terms), terms.sum(), (terms * terms).sum()])}
 
     with np.errstate(divide="ignore"):
-        size, total, squares = rows.reduce(kernel, {"sums": "sum"})["sums"]
+        sums = rows.reduce(kernel, {"sums": "sum"})["sums"]
+    refuse_larger_mass("proposals: the normalizer", *sums)
+
+
+def refuse_larger_mass(name: str, size: float, total: float, squares: float) -> None:
+    """Raise if the mean of estimates of a mass of at most one is larger by more than chance."""
     mean = total / size
     # A few draws may agree by chance, so a standard deviation below one is not trusted.
     error = np.sqrt(max(squares / size - mean**2, 1.0) / size)
     if not mean <= 1 + MAX_STANDARD_ERRORS * error:
         raise ValueError(
-            f"proposals: the normalizer comes out as {mean:.4g} ± {error:.2g} and can be at most "
-            f"1: the proposals were not drawn from the policies whose log-probabilities they carry"
+            f"{name} comes out as {mean:.4g} ± {error:.2g} and can be at most 1: the draws do not "
+            f"come from the policies whose log-probabilities they carry"
         )
 
 

@@ -369,8 +369,8 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
         found |= {"sums": log_of(sums) + shift, "safe": np.array(squares)}
         found |= {"harms": log_of(harms) + shift, "ratio": log_sum(base + ratio)}
-        with np.errstate(over="ignore"):
-            found["changed"] = np.clip(safe - np.exp(log_w - unit), 0.0, np.inf).sum()
+        scaled = w * math.exp(min(shift - unit, LARGEST_LOG))
+        found["changed"] = np.clip(safe - scaled, 0.0, np.inf).sum()
         if problem.carried:
             found["top"] = made.top[0]
         found["draws"] = log_sum(made.log_draws[0]) + np.log(len(base) / made.log_draws.shape[1])

@@ -129,7 +129,6 @@ def plan(
     confidence: float | None = None,
     bound: float = 1.0,
     optimized_risk: float | None = None,
-    log_ratio_spread: float = 1.0,
     rows: int | None = None,
     pass_probability: float = 0.9,
     family: str = "clip",
@@ -151,15 +150,13 @@ def plan(
         As in `calibrate`.
     optimized_risk : float, optional
         Without a log, that of the optimized policy; by default twice the tolerated one.
-    log_ratio_spread : float, default 1.0
-        Without a log, the standard deviation of the log ratio of optimized over safe probability.
     rows : int, optional
         The number of rows to describe; by default several multiples of the likely one.
     pass_probability : float, default 0.9
         The probability with which the likely number of rows passes.
     family : str, default "clip"
-        The family to plan for. Without a log, losses are 0 or `bound`, log ratios normal, and
-        weights known: by tables of all actions, or many proposals.
+        The family to plan for. Without a log, losses are 0 or `bound`, log ratios normal with a
+        standard deviation of 1, and weights known: by tables of all actions, or many proposals.
 
     Examples
     --------
@@ -174,7 +171,6 @@ def plan(
     if confidence is not None:
         confidence = validate.number("confidence", confidence, above=0, below=1)
     pass_probability = validate.number("pass_probability", pass_probability, above=0, below=1)
-    spread = validate.number("log_ratio_spread", log_ratio_spread, above=0, below=20)
     if log is None and safe_risk is None:
         raise TypeError("safe_risk, the safe policy's expected loss, is required without a log")
     if safe_risk is not None:
@@ -184,7 +180,7 @@ def plan(
         assert safe_risk is not None
         risk = min(2 * level, bound) if optimized_risk is None else optimized_risk
         risk = validate.number("optimized_risk", risk, above=0, below=bound, including=(0, bound))
-        like, share = _log_of(safe_risk, risk, spread, bound)
+        like, share = _log_of(safe_risk, risk, bound)
         family = "mix" if isinstance(find_family(family), Mix) else "clip"
     if len(like.loss_names) != 1:
         raise ValueError(f"log must have one loss for a plan, got {list(like.loss_names)}")
@@ -408,9 +404,7 @@ def _points(
     return points.tilted(mean)
 
 
-def _log_of(
-    safe_risk: float, optimized_risk: float, spread: float, bound: float
-) -> tuple[Log, Floats]:
+def _log_of(safe_risk: float, optimized_risk: float, bound: float) -> tuple[Log, Floats]:
     """Points of losses 0 or the bound, normal log ratios in each of them, and shares of the points.
 
     Nothing is known of the largest ratio.
@@ -420,7 +414,7 @@ def _log_of(
     harmful = np.array([safe_risk, optimized_risk]) / bound
     own, goal = np.stack((1 - harmful, harmful), axis=1)
     mean = np.log(np.maximum(goal, 1e-12) / np.where(own > 1e-12, own, np.maximum(goal, 1e-12)))
-    ratio = spread * STANDARD_SCORES - math.log(density @ np.exp(spread * STANDARD_SCORES))
+    ratio = STANDARD_SCORES - math.log(density @ np.exp(STANDARD_SCORES))
     loss = np.repeat([0.0, bound], len(density))
     log = Log(loss, np.zeros(len(loss)), np.add.outer(mean, ratio).ravel(), max_ratio=1e300)
     return log, np.outer(own, density).ravel()

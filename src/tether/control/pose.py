@@ -179,7 +179,11 @@ def _look(rows: Rows) -> dict[str, bool]:
     def kernel(block: Block) -> dict[str, Any]:
         found = dict.fromkeys(("apart", "met", "zeros", "outside"), False)
         for end in (end for end in ("", "_all") if "log_optimized" + end in block):
-            possible, acts = (block[f"log_{each}{end}"] > -np.inf for each in ("safe", "optimized"))
+            scores = block["log_safe" + end], block["log_optimized" + end]
+            if min(each.min() for each in scores) > -np.inf:
+                found["met"] = True
+                continue
+            possible, acts = (each > -np.inf for each in scores)
             both = possible & acts
             found["met"] |= bool(both.any())
             found["zeros"] |= bool((possible & ~acts).any())

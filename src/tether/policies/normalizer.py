@@ -10,6 +10,7 @@ import numpy as np
 from tether._core import policy_calls
 from tether._core.arrays import Floats
 from tether._core.contexts import labels, length, parts, take
+from tether.control.columns import refuse_larger_mass
 from tether.control.families import Family
 from tether.policies.logs import draw_and_score
 from tether.sampling.policy_pair import PolicyPair
@@ -23,8 +24,6 @@ SMALL_DENSITY_ERROR = 0.1
 """A relative standard error of a density up to this, a bias of 1 %, needs no more draws."""
 MORE_DRAWS = (4, 16, 64)
 """By how much the number of draws is multiplied, one after the other."""
-MAX_STANDARD_ERRORS = 6.0
-"""A normalizer more than this many standard errors above one is an error, not chance."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,8 @@ def _of_draws(
     safe, optimized = np.concatenate(drawn.reshape(2, 2, rows, draws), axis=2)
     pair.check(safe, optimized)
     log_mass = np.logaddexp(safe, optimized) + np.log(draws)
-    _check_mass(optimized - log_mass)
+    mass = np.exp(optimized - log_mass) * optimized.shape[1]  # in each row an estimate of at most 1
+    refuse_larger_mass("the normalizer", mass.size, mass.sum(), np.square(mass).sum())
     if family.clips:
         return clipped_normalizer(safe, optimized, log_beta)
     terms = family.log_kernel(safe, optimized, log_beta) - log_mass
@@ -115,17 +115,6 @@ def _of_draws(
     variance = draws * share.reshape(rows, 2, draws).var(axis=2, ddof=1).sum(axis=1)
     too_few = (share**2).sum(axis=1) * MIN_EFFECTIVE_DRAWS > 1
     return Normalizer(log_psi, np.where(too_few, np.inf, np.sqrt(variance)))
-
-
-def _check_mass(log_terms: Floats) -> None:
-    """Refuse draws of other policies: each row sums to an estimate of a mass of at most one."""
-    terms = np.exp(log_terms) * log_terms.shape[1]
-    error = max(float(terms.std()), 1.0) / np.sqrt(terms.size)  # a few may agree by chance
-    if not terms.mean() <= 1 + MAX_STANDARD_ERRORS * error:
-        raise ValueError(
-            f"the normalizer comes out as {terms.mean():.4g} ± {error:.2g} and can be at most 1: "
-            f"the draws do not come from the policies whose log_prob scores them"
-        )
 
 
 def clipped_normalizer(safe: Floats, optimized: Floats, log_beta: float) -> Normalizer:
