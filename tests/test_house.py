@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tether"
 
 BUDGETS = {
-    "src/tether/sampling": 784,
+    "src/tether/sampling": 773,
     "src/tether/thresholds": 2_500,
     "src/tether/scan": 600,
-    "src/tether/aiming": 1_237,
+    "src/tether/aiming": 1_220,
     "src/tether/monitor": 567,
     "src/tether/runs": 6_373,
     "src/tether/saving": 990,
@@ -32,13 +32,13 @@ BUDGETS = {
     "src/tether/llm": 2_839,
     "src/tether/learn": 443,
     "src/tether/bo": 222,
-    "src/tether/cli": 1_649,
-    # Above what was planned (decision record 0022): only less from here.
-    "src/tether/_core": 1_817,
-    "src/tether/policies": 3_684,
-    "src/tether/control": 5_471,
-    "src/tether/service": 3_400,
-    "src/tether": 34_000,
+    "src/tether/cli": 1_648,
+    # Above what was planned (decision record 0026): only less from here.
+    "src/tether/_core": 1_803,
+    "src/tether/policies": 3_579,
+    "src/tether/control": 5_392,
+    "src/tether/service": 3_267,
+    "src/tether": 33_650,
     "tests": 18_000,
     "benchmarks": 3_000,
     "experiments": 4_500,
@@ -111,7 +111,7 @@ HEAVY = {
 LIGHT = ("_core", "control", "thresholds", "sampling", "policies", "aiming", "monitor")
 """Rooms that load none of them when they are imported."""
 
-FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 38, 8_143
+FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 38, 8_001
 """What the first block of the README may load."""
 
 
