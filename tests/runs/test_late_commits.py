@@ -192,7 +192,7 @@ def test_clients_that_change_the_process_while_the_database_is_frozen_and_killed
             found = rng.choice(runs)._call("assign", {}, {"key": np.array([key.encode()], object)})
             if found is not None:
                 told.add((key, SYSTEMS[found[key.encode()]]))
-            time.sleep(0.005)
+            time.sleep(0.03)  # slower than an outbox is delivered
 
     def disturb():
         rng = random.Random(99)
