@@ -18,9 +18,9 @@ import numpy as np
 
 import tether
 
-LIMITS = {"clip": 4.0, "clip, a mixture": 6.0, "mix": 6.0, "tables of 8": 42.0, "draws of 4": 175.0}
-"""Processor time over one pass of exp and sum; but for clip about 1.3 times what was measured."""
-PROMISE_LIMIT = 3.0
+LIMITS = {"clip": 5.5, "clip, a mixture": 6.0, "mix": 6.0, "tables of 8": 42.0, "draws of 4": 175.0}
+"""Processor time over one pass of exp and sum: at least 1.1 times what was measured."""
+PROMISE_LIMIT = 3.6
 """Processor time of `promise=` over that of `alpha=`."""
 
 
