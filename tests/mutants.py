@@ -61,7 +61,7 @@ stability at alpha only
 no term for what draws do not foresee
   - problem.foreseeing is None or log_beta == -np.inf
   + True
-control/calibration.py | src/tether/control/calibration.py
+control/calibration.py | tests/control/test_promise.py
 the total may exceed the bound
   - min(self.bound, self.alpha + self.stability + self.safe_excess + self.unforeseen)
   + self.alpha + self.stability + self.safe_excess + self.unforeseen

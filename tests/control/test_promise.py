@@ -10,10 +10,15 @@ import pytest
 from tests.control.worlds import make_world
 from tether._core.promises import SafeMean
 from tether.control.calibrate import calibrate
+from tether.control.calibration import PromiseTerms
 from tether.control.log import Log, Proposals
 from tether.control.promise import unforeseen_term
 
 pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
+
+
+def test_the_total_is_at_most_the_bound():
+    assert PromiseTerms(0.1, 3.0, 0.0, 0.0, bound=1.0).total == 1.0
 
 
 @pytest.mark.parametrize("mixture", [False, True])
