@@ -19,6 +19,7 @@ delivered by the next transaction, once: its mark is claimed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -84,6 +85,9 @@ blobs = sql.Table(
     sql.Column("content", sql.LargeBinary, nullable=False),
 )
 
+# Statements of every transaction are made once: to make one takes longer than to carry it out.
+_FIND = sql.select(claims).where(claims.c.name.in_(sql.bindparam("names", expanding=True)))
+_APPEND = events.insert()
 _CLAIM = {
     name: each.on_conflict_do_update(index_elements=["name"], set_={"value": each.excluded.value})
     for name, each in (("sqlite", sqlite.insert(claims)), ("postgresql", postgresql.insert(claims)))
@@ -198,8 +202,8 @@ class Transaction:
         found: dict[bytes, bytes] = {}
         for start in range(0, len(names), NAMES_PER_QUERY):
             part = names[start : start + NAMES_PER_QUERY]
-            query = sql.select(claims).where(claims.c.name.in_(part))
-            found |= {bytes(row[0]): bytes(row[1]) for row in self.connection.execute(query)}
+            rows = self.connection.execute(_FIND, {"names": part})
+            found |= {bytes(row[0]): bytes(row[1]) for row in rows}
         return found | {name: self.claimed[name] for name in names if name in self.claimed}
 
     def append(self, kind: str, body: bytes, claim: dict[bytes, bytes] | None = None) -> Event:
@@ -252,7 +256,7 @@ class Transaction:
                 last = self.appended[-1]
                 signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
                 self.appended[-1] = last._replace(signature=signature)
-            self.connection.execute(events.insert(), [each._asdict() for each in self.appended])
+            self.connection.execute(_APPEND, [each._asdict() for each in self.appended])
         if self.claimed:
             entries = [{"name": name, "value": value} for name, value in self.claimed.items()]
             self.connection.execute(_CLAIM[self.connection.dialect.name], entries)
@@ -329,12 +333,26 @@ class EventLog:
 
     def submit(self, work: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         """Run a job in the next transaction; what it returned, once that is committed."""
+        future = self._put(work)
+        try:
+            return future.result(self.deadline if seconds is None else seconds)
+        except TimeoutError:
+            return self._give_up(future)
+
+    async def submit_async(self, work: Callable[[Transaction], Result], seconds: float) -> Result:
+        """The same without a thread that waits, for a caller on an event loop."""
+        future = self._put(work)
+        answer = asyncio.wrap_future(future)
+        await asyncio.wait((answer,), timeout=seconds)
+        return answer.result() if answer.done() else self._give_up(future)
+
+    def _put(self, work: Callable[[Transaction], Result]) -> Future[Result]:
+        """Let a job wait for the next transaction."""
         if os.getpid() != self._process:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
         job = _Job(work, Future())
-        limit = self.deadline if seconds is None else seconds
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
@@ -342,20 +360,19 @@ class EventLog:
                 raise self.tampered
             self._waiting.append(job)
             self._turn.notify()
-        try:
-            result: Result = job.future.result(limit)
-            return result
-        except TimeoutError:
-            if not job.future.cancel():
-                found: Result = job.future.result()  # it came just now
-                return found
+        return job.future
+
+    def _give_up(self, future: Future[Result]) -> Result:
+        """An error for a caller whose time is over, unless its result came just now."""
+        if not future.cancel():
+            return future.result()
         with self._turn:
             is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
             if is_stuck and self._connection is not None:
                 self.database.interrupt(self._connection)
         raise StoreError(
-            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
-            f"stored; repeat the call when the store is available again"
+            f"{self.database.name} did not answer within the deadline. Nothing was stored; repeat "
+            f"the call when the store is available again"
         )
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:
