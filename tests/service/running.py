@@ -143,7 +143,8 @@ class FakeUpstream:
         if body.get("stream"):
             tokens = [token(f"{self.name} {number}", model) for number in range(3)]
             return self.events([*tokens, b"data: [DONE]\n\n"])
-        return JSONResponse(completion(self.name, model), headers={"x-request-id": self.name})
+        headers = {"x-request-id": self.name, "set-cookie": "user=1"}
+        return JSONResponse(completion(self.name, model), headers=headers)
 
     def events(self, parts: list[bytes]) -> Response:
         async def send():

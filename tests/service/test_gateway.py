@@ -82,6 +82,7 @@ def test_the_official_client_is_answered_by_the_system_of_its_key(tmp_path, upst
             )
             texts = [chunk.choices[0].delta.content for chunk in stream]
             assert texts == [f"{system} {number}" for number in range(3)]
+        assert not any("cookie" in sent for each in upstreams for sent in each.headers)
         session = {"X-Tether-Key": "session zoë".encode()}
         raw = http.post("/v1/chat/completions", json={"messages": HELLO}, headers=session)
         assert unquote(raw.headers["x-tether-key"]) == "session zoë"

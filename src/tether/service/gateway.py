@@ -96,7 +96,7 @@ class GatewayRelease(ServedRelease):
             self.note_failure("old", error.reason)
             raise ApiError(502, NO_UPSTREAM) from None
         response = Response(answer.content, answer.status)
-        response.raw_headers += answer.headers
+        response.raw_headers = [*answer.headers]
         return response
 
     async def close(self) -> None:

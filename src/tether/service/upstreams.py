@@ -28,6 +28,8 @@ LIMITS = httpx2.Limits(
     keepalive_expiry=4.0,  # many servers close an idle connection after five seconds
 )
 """Connections to one upstream."""
+PATHS = ("chat/completions", "completions", "models")
+"""What is asked below the base URL."""
 MAX_ANSWER_BYTES = 64_000_000
 """The longest answer, or event of a stream."""
 REFUSALS = {3: "garbled", 5: "server_error", 408: "slow"}
@@ -99,9 +101,11 @@ class UpstreamClient:
         if settings.api_key is not None:
             self._own[b"authorization"] = b"Bearer " + settings.api_key.encode()
         connect, pause = settings.connect_within, settings.first_byte_within
-        timeout = httpx2.Timeout(pause, connect=connect, pool=connect)
-        self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout, limits=LIMITS)
-        self._client.headers.clear()
+        self._timeout = httpx2.Timeout(pause, connect=connect, pool=connect).as_dict()
+        # no client around it, which would send the cookies of one user with what others ask
+        self._transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=LIMITS)
+        base = settings.url.rstrip("/")
+        self._urls = {path: httpx2.URL(f"{base}/{path}") for path in PATHS}
 
     async def ask(self, path: str, headers: Headers, content: bytes | None = None) -> Answer:
         """The answer to a request below the base URL, or an `UpstreamError`.
@@ -114,18 +118,19 @@ class UpstreamClient:
             sent[b"content-type"] = b"application/json"
             if settings.model is not None:
                 content = with_model(content, settings.model)
-        request = self._client.build_request(
+        request = httpx2.Request(
             "GET" if content is None else "POST",
-            f"{settings.url.rstrip('/')}/{path}",
+            self._urls[path],
             headers=list(sent.items()),
             content=content,
+            extensions={"timeout": self._timeout},
         )
         with named_failures():
             try:
-                response = await self._client.send(request, stream=True)
+                response = await self._transport.handle_async_request(request)
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
                 # a server may close a connection that it kept at this very moment
-                response = await self._client.send(request, stream=True)
+                response = await self._transport.handle_async_request(request)
         parts = read_parts(response, until)
         try:
             return await read_answer(response, parts, is_completion=content is not None)
@@ -136,7 +141,7 @@ class UpstreamClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
 
 @contextmanager
@@ -193,7 +198,8 @@ async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion:
         is_right = isinstance(answered.get("choices"), list) and bool(answered["choices"])
     if status < 300 and not is_right:
         raise UpstreamError("garbled")
-    return Answer(status, headers, bytes(content))
+    length = b"content-length", b"%d" % len(content)  # otherwise it would be sent in chunks
+    return Answer(status, (*headers, length), bytes(content))
 
 
 async def whole_events(parts: Parts) -> Parts:
