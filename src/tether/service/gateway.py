@@ -22,7 +22,6 @@ import math
 import secrets
 import string
 import time
-from collections.abc import Coroutine
 from contextlib import aclosing, suppress
 from typing import Any
 from urllib.parse import quote
@@ -174,8 +173,13 @@ class Unit(Response):
         """Answer until the client leaves; then the request to the upstream ends too."""
         await self._gateway.begin(self)
         try:
-            with suppress(OSError):  # what some web servers raise when the client has left
-                await serve_while_connected(receive, self._answer(send))
+            with suppress(OSError):  # the client has left: a TimeoutError, or of the web server
+                async with asyncio.timeout(None) as limit:
+                    watching = asyncio.ensure_future(until_left(receive, limit))
+                    try:
+                        await self._answer(send)
+                    finally:
+                        watching.cancel()
         except asyncio.CancelledError:  # the service ends, and cannot wait
             log.info("an answer was cut off by the end of the service")
         except Exception:
@@ -272,22 +276,11 @@ class Unit(Response):
         self._waits_since = time.perf_counter()
 
 
-async def serve_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work for a client whose request was read; it is cancelled if the client leaves."""
-
-    async def until_left() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(until_left())
-    try:
-        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        task.cancel()
-        leaving.cancel()
-        await asyncio.wait((task, leaving))
-    if not task.cancelled():
-        task.result()
+async def until_left(receive: Receive, limit: asyncio.Timeout) -> None:
+    """Wait until the client of a request leaves, and end then what goes on within the limit."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    limit.reschedule(0)
 
 
 def unit_key(header: str | None, asked: Asked) -> bytes:
