@@ -18,8 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.llm.chat_server import Server
-from tether.service.application import make_application
-from tether.service.server import make_config
+from tether.service.application import make_application, make_config
 from tether.service.settings import ServiceSettings, make_settings
 
 LONG = 60.0

@@ -13,7 +13,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from tests.service.running import running, settings, tries
 from tether.service import add_key
-from tether.service.metrics import METRICS
+from tether.service.status import METRICS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = EXAMPLES / "prometheus-rules.yml"

@@ -15,7 +15,7 @@ from tests.runs import postgres_server
 from tests.runs.frozen_processes import frozen, server_pids
 from tests.service.running import LONG, tries, until
 from tether.runs import Release, Run
-from tether.service.server import OneLine
+from tether.service.application import OneLine
 
 SETTINGS = """
 [release]

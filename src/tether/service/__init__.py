@@ -2,8 +2,7 @@
 
 try:
     from tether.service.access import add_key, remove_key
-    from tether.service.application import make_application
-    from tether.service.server import run_service
+    from tether.service.application import make_application, run_service
     from tether.service.settings import ServiceSettings, read_service_settings
 except ImportError as error:
     raise ImportError(f"tether.service needs pip install 'tether[serve]' ({error})") from error

@@ -28,9 +28,9 @@ from tether.runs import Controller
 from tether.runs.actions import Actions
 from tether.runs.errors import RoundOverError
 from tether.service.api import ApiError, endpoint
-from tether.service.metrics import ServiceMetrics
 from tether.service.served import MOST_ITEMS, Reason, Served, loss_columns, refusals
 from tether.service.settings import ServiceSettings
+from tether.service.status import ServiceMetrics
 
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -21,10 +21,6 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tether._version import __version__
-from tether.service.metrics import ServiceMetrics
-
-if TYPE_CHECKING:
-    from tether.service.access import Access
 
 JSON_TYPE = "application/json"
 HEADERS = {
@@ -72,7 +68,7 @@ def error_response(error: ApiError) -> Response:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a service answers at one path.
+    """What a service answers at one path, as an application.
 
     `role` is what an API key needs; None if anyone may ask. `status` is that of an answer. The
     query is one type; of those of bodies and results one is sent.
@@ -88,6 +84,38 @@ class Endpoint:
     results: Sequence[Any]
     status: int = 200
     media: str = JSON_TYPE
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, if whoever asks may; every error is JSON."""
+        service, request = scope["app"].state.service, Request(scope, receive)
+        begun, status = time.perf_counter(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            service.access.admit(request, self.role)
+            given: dict[str, Any] = {}
+            if self.query is not None:
+                given["query"] = read_query(request, self.query)
+            if self.bodies:
+                given["body"] = decode(await read_body(request, service.most_bytes), self.bodies)
+            made = await self.answer(request, **given)
+            response = made if isinstance(made, Response) else json_response(made, self.status)
+            await response(scope, receive, answer)
+        except Exception as error:
+            refused = error
+            if not isinstance(refused, ApiError):
+                log.exception("a request to %s failed", self.path)
+                refused = ApiError(500, "something went wrong: see the log")
+            if status:  # the answer has begun: the connection can only be closed
+                raise
+            await error_response(refused)(scope, receive, answer)
+        service.metrics.count("http_requests", self.path, str(status))
+        service.metrics.time("http_request_seconds", time.perf_counter() - begun, self.path)
 
 
 def endpoint(
@@ -130,50 +158,6 @@ def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
             )
         )
     return found
-
-
-class Handler:
-    """An endpoint as an application, for whoever may ask; everything else is an error as JSON.
-
-    It is a class, since a route takes a function for something else.
-    """
-
-    def __init__(
-        self, endpoint: Endpoint, access: Access, metrics: ServiceMetrics, most: int
-    ) -> None:
-        self._endpoint, self._access, self._metrics, self._most = endpoint, access, metrics, most
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        endpoint, request = self._endpoint, Request(scope, receive)
-        begun, status = time.perf_counter(), 0
-
-        async def answer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            self._access.admit(request, endpoint.role)
-            given: dict[str, Any] = {}
-            if endpoint.query is not None:
-                given["query"] = read_query(request, endpoint.query)
-            if endpoint.bodies:
-                given["body"] = decode(await read_body(request, self._most), endpoint.bodies)
-            made = await endpoint.answer(request, **given)
-            response = made if isinstance(made, Response) else json_response(made, endpoint.status)
-            await response(scope, receive, answer)
-        except Exception as error:
-            refused = error
-            if not isinstance(refused, ApiError):
-                log.exception("a request to %s failed", endpoint.path)
-                refused = ApiError(500, "something went wrong: see the log")
-            if status:  # the answer has begun: the connection can only be closed
-                raise
-            await error_response(refused)(scope, receive, answer)
-        self._metrics.count("http_requests", endpoint.path, str(status))
-        self._metrics.time("http_request_seconds", time.perf_counter() - begun, endpoint.path)
 
 
 async def read_body(request: Request, most: int) -> bytes:

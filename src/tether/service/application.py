@@ -1,12 +1,20 @@
-"""The web application of a service: what it serves, opened; its routes; its start and end."""
+"""A service: what it serves, opened; its routes; its start and end; its web server and its log.
+
+uvicorn listens, limits connections and ends: requests that were accepted are answered first. Logs
+have neither passwords nor the messages of unexpected errors.
+"""
 
 from __future__ import annotations
 
+import gc
+import logging
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import escape
 from typing import Any
 
+import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,26 +22,36 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from tether._core.files import redact_text
 from tether.runs.errors import StoreError
 from tether.service.access import Access
 from tether.service.actions import open_run
 from tether.service.api import (
     ApiError,
     Endpoint,
-    Handler,
     endpoint,
     endpoints_of,
     error_response,
     openapi,
 )
 from tether.service.gateway import GatewayRelease
-from tether.service.metrics import ServiceMetrics
-from tether.service.ofrep import OfrepApi
-from tether.service.releases import PatientRelease, ServedRelease
+from tether.service.releases import OfrepApi, PatientRelease, ServedRelease
 from tether.service.served import Served
 from tether.service.settings import ReleaseTable, ServiceSettings, title_of
+from tether.service.status import ServiceMetrics
 from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
+
+HEADERS = (
+    ("content-security-policy", "frame-ancestors 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+"""What every answer says: it is not to be embedded or kept. The page says what it may load."""
+
+log = logging.getLogger("tether.service")
 
 
 def make_application(settings: ServiceSettings) -> Starlette:
@@ -85,10 +103,10 @@ class Service:
     """Everything that a service consists of; it closes what it has opened."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._settings, self.metrics = settings, ServiceMetrics()
+        self._settings, self.metrics, self.access = settings, ServiceMetrics(), Access(settings)
+        self.most_bytes = settings.limits.body_bytes
         self.served: list[Served] = []
         self._is_ready = False
-        access = Access(settings)
         try:
             endpoints = self._open()
         except BaseException:
@@ -97,11 +115,7 @@ class Service:
             raise
         self._webhooks = Webhooks(settings.webhooks, self.metrics)
         self._schema = openapi(", ".join(each.title for each in self.served), endpoints)
-        most = settings.limits.body_bytes
-        self.routes = [
-            Route(each.path, Handler(each, access, self.metrics, most), methods=[each.method])
-            for each in endpoints
-        ]
+        self.routes = [Route(each.path, each, methods=[each.method]) for each in endpoints]
 
     @asynccontextmanager
     async def running(self, application: Starlette) -> AsyncIterator[None]:
@@ -192,3 +206,71 @@ class Service:
         )
         page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>tether</title>'
         return HTMLResponse(f"{page}<h1>Releases</h1><ul>{links}</ul></html>")
+
+
+def run_service(settings: ServiceSettings) -> None:
+    """Serve until SIGTERM or SIGINT, and log to stderr.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        What is served, and where.
+
+    Raises
+    ------
+    ValueError
+        If a setting is invalid or another one than that of the store.
+    StoreError
+        If a store cannot be opened.
+    SystemExit
+        If the port cannot be used, which the log says.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in ("tether", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    application = make_application(settings)  # errors in the settings are errors here
+    if settings.access.keys is None:
+        log.warning("there are no API keys: everyone on this machine may do everything")
+    gc.collect()  # a full collection, of all that was imported, takes as long as 50 decisions
+    gc.freeze()
+    uvicorn.Server(make_config(settings, application)).run()
+
+
+def make_config(settings: ServiceSettings, application: Starlette) -> uvicorn.Config:
+    """How the web server runs: no logs of its own about requests, no trust in proxies; seconds."""
+    return uvicorn.Config(
+        application,
+        host=settings.listen.host,
+        port=settings.listen.port,
+        ws="none",  # they would not pass the access control
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        headers=[*HEADERS],
+        limit_concurrency=settings.limits.connections,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+    )
+
+
+class OneLine(logging.Formatter):
+    """A line for each event, without passwords; asyncio quotes errors in its further lines.
+
+    Below an unexpected error stands where it arose. Its message may quote keys or bodies.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The first line of the message."""
+        record.msg, record.args = record.getMessage().partition("\n")[0], None
+        return redact_text(super().format(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """Where an error and its causes arose, and their types."""
+        error, places = ei[1], list[str]()
+        while error is not None:
+            places += [*traceback.format_tb(error.__traceback__), type(error).__name__]
+            error = error.__cause__ or error.__context__
+        return "\n".join(places)

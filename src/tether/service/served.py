@@ -20,8 +20,7 @@ from tether.runs import Controller, Release
 from tether.runs.errors import FinalLossError, StoreError
 from tether.runs.event_log import Transaction
 from tether.service.api import ApiError, endpoint
-from tether.service.metrics import ServiceMetrics
-from tether.service.status import Status, measure, read_status, without_store
+from tether.service.status import ServiceMetrics, Status, measure, read_status, without_store
 from tether.view import document, page_html
 
 FOLLOW_SECONDS = 0.5

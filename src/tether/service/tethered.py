@@ -25,8 +25,8 @@ from tether.runs import Controller
 from tether.runs.actions import Actions
 from tether.service.actions import ServedRun, named_function, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
-from tether.service.metrics import ServiceMetrics
 from tether.service.settings import Drawn, Scorer, ServiceSettings
+from tether.service.status import ServiceMetrics
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""

@@ -23,10 +23,9 @@ from msgspec import Struct
 
 from tether._version import __version__
 from tether.service.api import encode
-from tether.service.metrics import ServiceMetrics
 from tether.service.served import Served
 from tether.service.settings import Webhook
-from tether.service.status import Status
+from tether.service.status import ServiceMetrics, Status
 
 FIRST_WAIT, LONGEST_WAIT, GIVE_UP_SECONDS = 1.0, 300.0, 86_400.0
 """How many seconds pass before an event is sent again, at most, and until it is given up."""
