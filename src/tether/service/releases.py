@@ -38,8 +38,6 @@ from tether.service.status import Status
 
 LONGEST_KEY = 500
 """How many bytes a key may have."""
-LEAST_SECONDS = 0.005
-"""The least time that a job gets."""
 GATHER_SECONDS = 0.001
 """How long a transaction that others have waited for is put off: who was answered by the one before
 asks again and shares it, which is faster for everyone."""
@@ -241,7 +239,7 @@ class ServedRelease(Served):
             try:
                 found = (await asyncio.shield(self._answers))[place]
             except StoreError as error:
-                is_over = self._is_ending or clock() + PAUSE_SECONDS + LEAST_SECONDS > until
+                is_over = self._is_ending or clock() + PAUSE_SECONDS > until
                 if is_over or isinstance(error, TamperedError):
                     raise
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -258,8 +256,8 @@ class ServedRelease(Served):
                 await asyncio.sleep(GATHER_SECONDS)
             self._asked, items = [], [item for item, _ in asked]
             left = min(until for _, until in asked) - asyncio.get_running_loop().time()
-            seconds = min(self.deadline, max(LEAST_SECONDS, left))
-            return await self.run.submit_async(partial(self._carry_out, items), seconds)
+            job = partial(self._carry_out, items)
+            return await self.run.submit_async(job, min(self.deadline, left))
 
     def _carry_out(self, items: list[Job | list[bytes]], t: Transaction) -> list[Any]:
         """Jobs first, so that what is known of a step is stored before a key can end it."""

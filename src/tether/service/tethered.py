@@ -117,15 +117,12 @@ class TetheredRun(ServedRun):
 def answer_events(
     head: dict[str, Any], said: dict[str, Any], usage: dict[str, int] | None
 ) -> Iterator[bytes]:
-    """An answer as the events of a stream: who speaks, what is said, each tool call, the end."""
-    message = dict(said["message"])
-    calls, content = message.pop("tool_calls", None) or [], message.pop("content", None)
-    deltas = [{**message, "content": None if calls and content is None else ""}]
-    deltas += [{"content": content}] if content else []
-    deltas += [{"tool_calls": [{"index": k, **call}]} for k, call in enumerate(calls)]
-    parts = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
-    parts.append([{"index": 0, "delta": {}, "finish_reason": said["finish_reason"]}])
-    told: list[dict[str, Any]] = [{"choices": each} for each in parts]
+    """An answer, which is whole already, as a stream of one event, and what it used."""
+    delta = dict(said["message"])
+    if calls := delta.get("tool_calls"):
+        delta["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
+    choice = {"index": 0, "delta": delta, "finish_reason": said["finish_reason"]}
+    told: list[dict[str, Any]] = [{"choices": [choice]}]
     told += [] if usage is None else [{"choices": [], "usage": usage}]
     for each in told:
         yield b"data: " + encode({**head, "object": "chat.completion.chunk", **each}) + b"\n\n"
