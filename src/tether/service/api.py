@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -66,24 +65,21 @@ def error_response(error: ApiError) -> Response:
     return json_response(error.body, error.status, HEADERS.get(error.status))
 
 
-@dataclass(frozen=True)
 class Endpoint:
-    """What a service answers at one path, as an application.
+    """What a method of `api` answers at a path, as an application.
 
     `role` is what an API key needs; None if anyone may ask. `status` is that of an answer. The
     query is one type; of those of bodies and results one is sent.
     """
 
-    method: str
-    path: str
-    role: str | None
-    answer: Callable[..., Awaitable[Any]]
-    summary: str
-    query: type[Struct] | None
-    bodies: Sequence[Any]
-    results: Sequence[Any]
-    status: int = 200
-    media: str = JSON_TYPE
+    def __init__(self, api: object, function: Any, prefix: str) -> None:
+        self.method, path, self.role, self.status, self.media = function.declared
+        self.path, self.summary = prefix + path, function.__doc__
+        self.answer: Callable[..., Awaitable[Any]] = function.__get__(api)
+        hints = get_type_hints(function)
+        self.query: type[Struct] | None = hints.get("query")
+        self.bodies = kinds_of(hints["body"]) if "body" in hints else []
+        self.results = kinds_of(hints["return"])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, if whoever asks may; every error is JSON."""
@@ -119,7 +115,7 @@ class Endpoint:
 
 
 def endpoint(
-    method: str, path: str, role: str | None, **more: Any
+    method: str, path: str, role: str | None, status: int = 200, media: str = JSON_TYPE
 ) -> Callable[[Function], Function]:
     """Declare that a method answers at a path.
 
@@ -129,7 +125,7 @@ def endpoint(
     """
 
     def declare(function: Function) -> Function:
-        function.declared = method, path, role, more  # type: ignore[attr-defined]
+        function.declared = method, path, role, status, media  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -137,27 +133,14 @@ def endpoint(
 
 def endpoints_of(api: object, prefix: str = "") -> list[Endpoint]:
     """What the methods of an object answer, below a path."""
-    found = []
-    for name in dir(type(api)):
-        function = getattr(type(api), name)
-        if not hasattr(function, "declared"):
-            continue
-        method, path, role, more = function.declared
-        hints = get_type_hints(function)
-        bodies, results = (
-            get_args(hint) if isinstance(hint, UnionType) else (hint,)
-            for hint in (hints.get("body"), hints["return"])
-        )
-        found.append(
-            Endpoint(
-                *(method, prefix + path, role, getattr(api, name), function.__doc__),
-                query=hints.get("query"),
-                bodies=[each for each in bodies if each is not None],
-                results=[each for each in results if each is not Response],
-                **more,
-            )
-        )
-    return found
+    functions = (getattr(type(api), name) for name in dir(type(api)))
+    return [Endpoint(api, each, prefix) for each in functions if hasattr(each, "declared")]
+
+
+def kinds_of(hint: Any) -> list[Any]:
+    """The types that an annotation allows, as far as the schema describes them."""
+    given = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return [each for each in given if each is not Response]
 
 
 async def read_body(request: Request, most: int) -> bytes:

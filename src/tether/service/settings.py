@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 import tomllib
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -292,6 +293,7 @@ def _variable(found: re.Match[str]) -> str:
     return value
 
 
+@lru_cache  # asked about the host of each request
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     try:
