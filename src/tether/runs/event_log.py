@@ -274,11 +274,8 @@ def mark_claim(mark: bytes) -> dict[bytes, bytes]:
 
 _Outcome = tuple[Any, BaseException | None, list[Event]]
 """What a job returned or raised, and what it appended."""
-
-
-class _Job(NamedTuple):
-    work: Callable[[Transaction], Any]
-    future: Future[Any]  # cancelled if its caller was told that nothing was stored
+_Job = tuple[Callable[[Transaction], Any], Future[Any]]
+"""What is to be done; its future is cancelled if its caller was told that nothing was stored."""
 
 
 class EventLog:
@@ -352,15 +349,15 @@ class EventLog:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
-        job = _Job(work, Future())
+        future = Future[Result]()
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
             if self.tampered is not None:
                 raise self.tampered
-            self._waiting.append(job)
+            self._waiting.append((work, future))
             self._turn.notify()
-        return job.future
+        return future
 
     def _give_up(self, future: Future[Result]) -> Result:
         """An error for a caller whose time is over, unless its result came just now."""
@@ -454,7 +451,7 @@ class EventLog:
             count = 0 if is_behind else min(len(self._waiting), JOBS_PER_COMMIT)
             batch = [self._waiting.popleft() for _ in range(count)]
             is_over = self._closed and not (count or (is_behind and self.is_available))
-        batch = [job for job in batch if not job.future.cancelled()]
+        batch = [job for job in batch if not job[1].cancelled()]
         has_chores = self.outbox or self._ghosts or not self.is_available
         if batch or (has_chores and self.tampered is None):
             self._run(batch)
@@ -468,13 +465,13 @@ class EventLog:
         outcomes = self._commit(batch)
         with self._turn:
             self._busy_since = 0.0
-        for job, (result, error, appended) in zip(batch, outcomes, strict=True):
-            if not job.future.set_running_or_notify_cancel():  # from here on nobody gives up
+        for (_, future), (result, error, appended) in zip(batch, outcomes, strict=True):
+            if not future.set_running_or_notify_cancel():  # from here on nobody gives up
                 self._ghosts += appended
             elif error is not None:
-                job.future.set_exception(error)
+                future.set_exception(error)
             else:
-                job.future.set_result(result)
+                future.set_result(result)
 
     def _leave(self) -> None:
         """Close the writer's own connection."""
@@ -516,7 +513,7 @@ class EventLog:
                 self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
             for each in waited:
                 self._hand_over(transaction, each)
-            outcomes = [self._do(transaction, job.work, transaction.own_mark) for job in batch]
+            outcomes = [self._do(transaction, work, transaction.own_mark) for work, _ in batch]
             self._keep_cache(transaction)
             transaction.flush()
             self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless

@@ -68,7 +68,7 @@ class GatewayRelease(ServedRelease):
         self.settings = gateway
         self.upstreams = {name: UpstreamClient(getattr(gateway, name)) for name in ("old", "new")}
         self._under_way = 0
-        self._reports: list[tuple[Unit, dict[str, float]]] = []
+        self._reports: list[tuple[bytes, str, dict[str, float]]] = []
         self._reporting: asyncio.Task[None] | None = None
         if gateway.failure_guardrail is None:
             log.warning(
@@ -121,7 +121,9 @@ class GatewayRelease(ServedRelease):
         if not unit.is_first or not self.settings.reported:
             return
         is_slow = unit.waited is None or unit.waited > self.settings.slow_after
-        self._reports.append((unit, {"failure": float(unit.failed), "latency": float(is_slow)}))
+        found = {"failure": float(unit.failed), "latency": float(is_slow)}
+        losses = {name: found[what] for name, what in self.settings.reported.items()}
+        self._reports.append((unit.key, unit.system, losses))
         if self._reporting is None or self._reporting.done():
             self._reporting = asyncio.get_running_loop().create_task(self._report())
 
@@ -135,13 +137,8 @@ class GatewayRelease(ServedRelease):
         while self._reports:
             await asyncio.sleep(REPORT_EVERY)
             told, self._reports = self._reports, []
-            named = self.settings.reported.items()
-            outcomes = [
-                (unit.key, unit.system, {name: losses[what] for name, what in named})
-                for unit, losses in told
-            ]
             try:
-                await self.observe(outcomes, keep_first=True, within=REPORT_SECONDS)
+                await self.observe(told, keep_first=True, within=REPORT_SECONDS)
             except Exception as error:
                 self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
