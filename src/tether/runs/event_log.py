@@ -19,7 +19,6 @@ delivered by the next transaction, once: its mark is claimed.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import secrets
@@ -330,26 +329,12 @@ class EventLog:
 
     def submit(self, work: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         """Run a job in the next transaction; what it returned, once that is committed."""
-        future = self._put(work)
-        try:
-            return future.result(self.deadline if seconds is None else seconds)
-        except TimeoutError:
-            return self._give_up(future)
-
-    async def submit_async(self, work: Callable[[Transaction], Result], seconds: float) -> Result:
-        """The same without a thread that waits, for a caller on an event loop."""
-        future = self._put(work)
-        answer = asyncio.wrap_future(future)
-        await asyncio.wait((answer,), timeout=seconds)
-        return answer.result() if answer.done() else self._give_up(future)
-
-    def _put(self, work: Callable[[Transaction], Result]) -> Future[Result]:
-        """Let a job wait for the next transaction."""
         if os.getpid() != self._process:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
         future = Future[Result]()
+        limit = self.deadline if seconds is None else seconds
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
@@ -357,19 +342,18 @@ class EventLog:
                 raise self.tampered
             self._waiting.append((work, future))
             self._turn.notify()
-        return future
-
-    def _give_up(self, future: Future[Result]) -> Result:
-        """An error for a caller whose time is over, unless its result came just now."""
-        if not future.cancel():
-            return future.result()
+        try:
+            return future.result(limit)
+        except TimeoutError:
+            if not future.cancel():
+                return future.result()  # it came just now
         with self._turn:
             is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
             if is_stuck and self._connection is not None:
                 self.database.interrupt(self._connection)
         raise StoreError(
-            f"{self.database.name} did not answer within the deadline. Nothing was stored; repeat "
-            f"the call when the store is available again"
+            f"{self.database.name} did not answer within the deadline of {limit:g} s. Nothing was "
+            f"stored; repeat the call when the store is available again"
         )
 
     def read(self, query: Callable[[sql.Connection], Result]) -> Result:

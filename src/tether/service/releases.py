@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
@@ -38,9 +39,6 @@ from tether.service.status import Status
 
 LONGEST_KEY = 500
 """How many bytes a key may have."""
-GATHER_SECONDS = 0.001
-"""How long a transaction that others have waited for is put off: who was answered by the one before
-asks again and shares it, which is faster for everyone."""
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
 
@@ -174,6 +172,7 @@ class ServedRelease(Served):
         super().__init__(name, title, release, limits.store_deadline, *metrics)
         self._answer_within = limits.answer_within
         self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False
+        self._thread = ThreadPoolExecutor(1, "tether-release")
 
     async def decide(self, keys: list[bytes]) -> list[Decided]:
         """The system of each key: the old one where the store has not taken them in time."""
@@ -218,6 +217,7 @@ class ServedRelease(Served):
         """Store what waits, and close the store."""
         self._is_ending = True
         await super().close()
+        self._thread.shutdown(wait=False)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
         found: Result = await self._ask(job, self.deadline)
@@ -250,14 +250,12 @@ class ServedRelease(Served):
 
     async def _answer(self, asked: Asked) -> list[Any]:
         """The answers to all who have come while the batch before was answered."""
-        has_waited = self._turn.locked()
+        loop = asyncio.get_running_loop()
         async with self._turn:
-            if has_waited:
-                await asyncio.sleep(GATHER_SECONDS)
             self._asked, items = [], [item for item, _ in asked]
-            left = min(until for _, until in asked) - asyncio.get_running_loop().time()
+            seconds = min(self.deadline, min(until for _, until in asked) - loop.time())
             job = partial(self._carry_out, items)
-            return await self.run.submit_async(job, min(self.deadline, left))
+            return await loop.run_in_executor(self._thread, self.run.submit, job, seconds)
 
     def _carry_out(self, items: list[Job | list[bytes]], t: Transaction) -> list[Any]:
         """Jobs first, so that what is known of a step is stored before a key can end it."""

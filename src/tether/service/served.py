@@ -144,7 +144,7 @@ class Served:
         self._noticed(self, before, was)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
-        return await self.run.submit_async(job, self.deadline)
+        return await asyncio.to_thread(self.run.submit, job, self.deadline)
 
     async def _follow(self) -> None:
         while True:
