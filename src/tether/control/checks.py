@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats
-from tether._core.rows import ODD, Block, Rows, hash_rows
+from tether._core.rows import ODD, Block, Pass, Rows, hash_rows
 from tether.control.columns import SOURCES as POLICIES
 from tether.control.engine import LARGEST_BASE, SAME_SCORE
 
@@ -64,11 +64,29 @@ def check_rows(
     `contextual` says whether there are contexts, which may come back, and `context` has them where
     they are in memory; ratios of probabilities may be wrong by a factor `ratio_error`.
     """
-    if context is not None:
-        codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
-        rows = Rows({**rows.columns, "context": codes})
+    rows = with_codes(rows, context)
+    found = rows.together(doubts=checks(rows, ratio_error))["doubts"]
+    return findings(rows, found, draws, contextual, ratio_error)
+
+
+def with_codes(rows: Rows, context: NDArray[Any] | None) -> Rows:
+    """The rows with their contexts as numbers, where these are in memory."""
+    if context is None:
+        return rows
+    codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
+    return Rows({**rows.columns, "context": codes})
+
+
+def checks(rows: Rows, ratio_error: float) -> Pass:
+    """What is summed over the rows."""
     sums = partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SAMPLED, ROOM * ratio_error)
-    found = rows.reduce(sums, HOW)
+    return Pass(sums, HOW)
+
+
+def findings(
+    rows: Rows, found: dict[str, Any], draws: Rows | None, contextual: bool, ratio_error: float
+) -> tuple[str, ...]:
+    """What the sums say, as `check_rows`."""
     findings: list[str] = []
     if found["gap"] < SAME_SCORE and len(rows) > 1:
         findings.append(
@@ -80,7 +98,7 @@ def check_rows(
         if "actions" in found:
             findings += _tables(found, ROOM * ratio_error)
         findings += _losses(rows, found)
-    if not contextual or "log_safe_all" in rows.names or context is not None:
+    if not contextual or "log_safe_all" in rows.names or "context" in rows.names:
         findings += _copies(found["hashes"], len(rows))
     if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
         findings.append(

@@ -359,7 +359,7 @@ class _Points:
                 log_beta = find_chain(weights, 0.5, rows=rows)[0].log_beta
             else:
                 log_beta = min(certify(weights, rows, made.confidence).values())
-        measured = measure(replace(weighted, test_weight="none"), log_beta)
+        measured, _ = measure(replace(weighted, test_weight="none"), log_beta)
         return log_beta, round(measured.changed, 12)
 
     def _weighted(self, rows: int) -> Problem:

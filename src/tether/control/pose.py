@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from tether._core import validate
 from tether._core.arrays import shown
-from tether._core.rows import Block, Rows
+from tether._core.rows import Block, Pass
 from tether.control import families, kernels
 from tether.control.columns import SHARE_TOLERANCE, Changed, check_normalizer, match
 from tether.control.engine import Constraint, Problem
@@ -29,10 +28,12 @@ def pose(
     test_weight: str | float | None,
     blend: float,
     constraints: tuple[Constraint, ...],
+    seen: dict[str, bool] | None = None,
 ) -> Problem:
     """Combine log, proposals, family and test weight; raise if they are inconsistent.
 
     Rules that need no test weight pass None: then it is the largest among draws, if there are any.
+    `seen` is what the pass `LOOK` finds in the log, where it was made already.
     """
     if proposals is not None:
         if not isinstance(proposals, Proposals):
@@ -64,11 +65,18 @@ def pose(
     elif (stored and family.normalized) or (isinstance(family, Mix) and log.has_tables):
         foreseeing = with_draws(log, None, 1)[2] if stored else None
         draws = Changed(rows, _candidates)
-    looked = [_look(each) for each in (rows, draws) if each is not None]
+    made = draws if proposals is None else proposals.rows
+    looked = [seen or log.rows.together(seen=LOOK)["seen"]]
+    looked += [] if made is None else [made.together(seen=LOOK)["seen"]]
     never = np.zeros(1), np.full(1, -np.inf)  # does the family take what optimized never does?
     zeros = not family.normalized and family.log_kernel(*never, 0.0)[0] == -np.inf
     zeros = zeros and any(each["zeros"] for each in looked)
-    if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
+    if (
+        zeros
+        and not blend
+        and family.max_draws is None
+        and any(each["apart"] or not each["met"] for each in looked)
+    ):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one, and no policy lies between: "
@@ -170,31 +178,33 @@ def _at(family: Family, log_safe: float, log_optimized: float) -> float:
         return float(family.log_density(*scores, 0.0, np.zeros(1))[0])
 
 
-def _look(rows: Rows) -> dict[str, bool]:
-    """Whether the policies share no action (in some context), and which has zeros of its own.
+def _seen(block: Block) -> dict[str, bool]:
+    """What a block shows of the support of both policies.
 
-    `zeros` are actions that the optimized policy never takes, and `outside` those of the safe one.
+    Whether they share an action in some row, and whether in some row of tables they share none;
+    whether the optimized policy never takes an action of the safe one (`zeros`), or the other way
+    round (`outside`).
     """
+    found = dict.fromkeys(SUPPORT, False)
+    for end in (end for end in ("", "_all") if "log_optimized" + end in block):
+        scores = block["log_safe" + end], block["log_optimized" + end]
+        if min(each.min() for each in scores) > -np.inf:
+            found["met"] = True
+            continue
+        possible, acts = (each > -np.inf for each in scores)
+        both = possible & acts
+        found["met"] |= bool(both.any())
+        found["zeros"] |= bool((possible & ~acts).any())
+        found["outside"] |= bool((acts & ~possible).any())
+        found["apart"] |= bool(end) and not both.any(axis=-1).all()
+    for name in ("draws_safe", "draws_optimized"):
+        found["zeros"] |= name in block and bool(block[name].min() == -np.inf)
+    return found
 
-    def kernel(block: Block) -> dict[str, Any]:
-        found = dict.fromkeys(("apart", "met", "zeros", "outside"), False)
-        for end in (end for end in ("", "_all") if "log_optimized" + end in block):
-            scores = block["log_safe" + end], block["log_optimized" + end]
-            if min(each.min() for each in scores) > -np.inf:
-                found["met"] = True
-                continue
-            possible, acts = (each > -np.inf for each in scores)
-            both = possible & acts
-            found["met"] |= bool(both.any())
-            found["zeros"] |= bool((possible & ~acts).any())
-            found["outside"] |= bool((acts & ~possible).any())
-            found["apart"] |= bool(end) and not both.any(axis=-1).all()
-        for name in ("draws_safe", "draws_optimized"):
-            found["zeros"] |= name in block and bool(block[name].min() == -np.inf)
-        return found
 
-    found = rows.reduce(kernel, dict.fromkeys(("apart", "met", "zeros", "outside"), "max"))
-    return {**found, "apart": found["apart"] or not found["met"]}
+SUPPORT = ("met", "apart", "zeros", "outside")
+LOOK = Pass(_seen, dict.fromkeys(SUPPORT, "max"))
+"""The pass over rows or draws that `pose` needs."""
 
 
 def _blended(blend: float, block: Block) -> Block:
