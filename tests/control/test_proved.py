@@ -59,7 +59,7 @@ class TableWorld:
 def posed(log, proposals=None, family="clip", alpha=PROMISE, **more):
     """The problem of a rule that needs no test weight."""
     constraints = (Constraint("loss", alpha, **more),)
-    return pose(log, proposals, find_family(family), None, 0.0, constraints)
+    return pose(log, proposals, find_family(family), None, 0.0, constraints)[0]
 
 
 def served_risk(found, risks_of):

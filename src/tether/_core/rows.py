@@ -8,6 +8,7 @@ results are combined over blocks in their order. So a kernel never sees where th
 from __future__ import annotations
 
 import contextvars
+import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +32,7 @@ THREADS_VARIABLE = "TETHER_THREADS"
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 COMBINE: dict[str, Callable[..., Any]] = {
-    "sum": np.add,
+    "sum": operator.add,
     "max": np.maximum,
     "logsum": np.logaddexp,
 }

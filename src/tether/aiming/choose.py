@@ -213,7 +213,7 @@ class _Tables:
             log_optimized_all=optimized,
             log_mix_all=mix,
         )
-        problem = pose(log, None, self.family, "empirical", DEFAULT_BLEND, constraints)
+        problem, _ = pose(log, None, self.family, "empirical", DEFAULT_BLEND, constraints)
         return min(search(problem).largest().values()), problem.blend
 
     def values(self, index: Integers, rewards: Floats, log_beta: float, blend: float) -> Floats:

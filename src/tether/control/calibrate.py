@@ -18,7 +18,7 @@ from tether._core.rows import Pass
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, all_warnings, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
-from tether.control.checks import checks, findings, is_refuted, with_codes
+from tether.control.checks import checks, findings, is_refuted
 from tether.control.engine import (
     COARSE,
     LARGEST_LOG,
@@ -32,7 +32,7 @@ from tether.control.engine import (
 )
 from tether.control.families import DEFAULT_BLEND, Family, find_family
 from tether.control.log import Log, Proposals
-from tether.control.pose import LOOK, pose
+from tether.control.pose import pose
 
 logger = logging.getLogger("tether.control")
 
@@ -142,9 +142,8 @@ def calibrate(
         raise ValueError(f"safe_risk goes with promise= alone, got {safe_risk!r} with {rule}=")
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
-    rows = with_codes(log.rows, log.context)
-    first = rows.together(seen=LOOK, doubts=checks(rows, constraints[0].ratio_error))
-    problem = pose(log, proposals, chosen, needed, blend, constraints, first["seen"])
+    doubts = checks(log.rows, constraints[0].ratio_error)
+    problem, first = pose(log, proposals, chosen, needed, blend, constraints, doubts=doubts)
     chain: Chain | None = None
     found: Search | None = None
     notes: tuple[str, ...] = ()
@@ -201,7 +200,9 @@ def calibrate(
         gain = make_gain(problem, log_beta, chain, measured, sums["gain"])
         changed = gain.changed  # at all betas that are served
     draws = None if proposals is None else proposals.rows
-    doubts = findings(rows, first["doubts"], draws, log.contextual, constraints[0].ratio_error)
+    unknown = log.contextual and log.context is None
+    error = constraints[0].ratio_error
+    said = findings(log.rows, first["doubts"], draws, error, contexts_unknown=unknown)
     result = Calibration(
         rule=rule,
         log_beta=log_beta,
@@ -215,7 +216,7 @@ def calibrate(
         chain=chain,
         gain=gain,
         probes=log.probes,
-        warnings=(*notes, *log.warnings, *doubts),
+        warnings=(*notes, *log.warnings, *said),
     )
     result = replace(result, warnings=all_warnings(result, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):

@@ -55,18 +55,15 @@ def is_refuted(warnings: Iterable[str]) -> bool:
 def check_rows(
     rows: Rows,
     draws: Rows | None = None,
-    contextual: bool = False,
     context: NDArray[Any] | None = None,
     ratio_error: float = 1.0,
 ) -> tuple[str, ...]:
     """Say what looks wrong about the rows of a log, and about fresh draws, a sentence for each.
 
-    `contextual` says whether there are contexts, which may come back, and `context` has them where
-    they are in memory; ratios of probabilities may be wrong by a factor `ratio_error`.
+    Ratios of probabilities may be wrong by a factor `ratio_error`.
     """
-    rows = with_codes(rows, context)
-    found = rows.together(doubts=checks(rows, ratio_error))["doubts"]
-    return findings(rows, found, draws, contextual, ratio_error)
+    found = with_codes(rows, context).together(doubts=checks(rows, ratio_error))["doubts"]
+    return findings(rows, found, draws, ratio_error)
 
 
 def with_codes(rows: Rows, context: NDArray[Any] | None) -> Rows:
@@ -84,9 +81,14 @@ def checks(rows: Rows, ratio_error: float) -> Pass:
 
 
 def findings(
-    rows: Rows, found: dict[str, Any], draws: Rows | None, contextual: bool, ratio_error: float
+    rows: Rows,
+    found: dict[str, Any],
+    draws: Rows | None,
+    ratio_error: float,
+    *,
+    contexts_unknown: bool = False,
 ) -> tuple[str, ...]:
-    """What the sums say, as `check_rows`."""
+    """What the sums say; where contexts are not known, equal rows may be in different ones."""
     findings: list[str] = []
     if found["gap"] < SAME_SCORE and len(rows) > 1:
         findings.append(
@@ -98,7 +100,7 @@ def findings(
         if "actions" in found:
             findings += _tables(found, ROOM * ratio_error)
         findings += _losses(rows, found)
-    if not contextual or "log_safe_all" in rows.names or "context" in rows.names:
+    if not contexts_unknown or "log_safe_all" in rows.names:
         findings += _copies(found["hashes"], len(rows))
     if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
         findings.append(

@@ -391,7 +391,9 @@ def _points(
             "log_optimized is -inf in every row: the log has no action of the optimized policy, so "
             "it does not show what this policy costs; plan without a log, from safe_risk="
         )
-    problem = pose(log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,))
+    problem, _ = pose(
+        log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,)
+    )
     every = problem.rows.columns
     some = np.unique(np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS)).astype(int))
     if share is None:

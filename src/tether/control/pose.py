@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tether._core import validate
 from tether._core.arrays import shown
 from tether._core.rows import Block, Pass
 from tether.control import families, kernels
+from tether.control.checks import with_codes
 from tether.control.columns import SHARE_TOLERANCE, Changed, check_normalizer, match
 from tether.control.engine import Constraint, Problem
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
@@ -28,12 +30,12 @@ def pose(
     test_weight: str | float | None,
     blend: float,
     constraints: tuple[Constraint, ...],
-    seen: dict[str, bool] | None = None,
-) -> Problem:
+    **beside: Pass,
+) -> tuple[Problem, dict[str, dict[str, Any]]]:
     """Combine log, proposals, family and test weight; raise if they are inconsistent.
 
     Rules that need no test weight pass None: then it is the largest among draws, if there are any.
-    `seen` is what the pass `LOOK` finds in the log, where it was made already.
+    It takes one pass over the log, in which other kernels may find something `beside`.
     """
     if proposals is not None:
         if not isinstance(proposals, Proposals):
@@ -44,7 +46,8 @@ def pose(
             lacking = "proposals" if log.has_mixture else "log"
             raise ValueError(f"log_mix is missing in the {lacking}: give it in both, or in neither")
     if isinstance(family, PathFamily):
-        return _pose_path(log, proposals, family, test_weight, constraints)
+        posed = _pose_path(log, proposals, family, test_weight, constraints)
+        return posed, with_codes(log.rows, log.context).together(**beside) if beside else {}
     stored = "draws_safe" in log.rows.names
     has_draws = proposals is not None or log.has_tables or stored
     label = _test_weight(test_weight, log, family, has_draws)
@@ -65,9 +68,13 @@ def pose(
     elif (stored and family.normalized) or (isinstance(family, Mix) and log.has_tables):
         foreseeing = with_draws(log, None, 1)[2] if stored else None
         draws = Changed(rows, _candidates)
-    made = draws if proposals is None else proposals.rows
-    looked = [seen or log.rows.together(seen=LOOK)["seen"]]
-    looked += [] if made is None else [made.together(seen=LOOK)["seen"]]
+    every = with_codes(log.rows, log.context) if beside else log.rows
+    kernel = _kernel(log, family, 0.0)
+    if isinstance(kernel, kernels.OnePassKernel):
+        beside["gathered"] = kernel.gather(constraints)
+    found = every.together(**beside, support=SUPPORT)
+    looked, made = [found.pop("support")], draws if proposals is None else proposals.rows
+    looked += [] if made is None else [made.together(support=SUPPORT)["support"]]
     never = np.zeros(1), np.full(1, -np.inf)  # does the family take what optimized never does?
     zeros = not family.normalized and family.log_kernel(*never, 0.0)[0] == -np.inf
     zeros = zeros and any(each["zeros"] for each in looked)
@@ -91,10 +98,11 @@ def pose(
     if blend:
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
-    kernel = _kernel(log, family, blend)
+        kernel = _kernel(log, family, blend)
+    elif isinstance(kernel, kernels.OnePassKernel):
+        kernel.keep(constraints, rows, found["gathered"])
     first = None
-    plain = isinstance(kernel, (kernels.ClipKernel, kernels.MixKernel))
-    if label == "empirical" and draws is not None and plain:
+    if label == "empirical" and draws is not None and "gathered" in found:
         first = kernels.front(draws)
         most = first.columns["log_safe"].max()
         if log.safe_share is not None and most > SHARE_TOLERANCE - np.log(log.safe_share):
@@ -102,7 +110,7 @@ def pose(
                 f"proposals: a draw has log_mix below log_safe + log(safe_share), with safe_share "
                 f"= {log.safe_share:g}: a mixture is at least that large"
             )
-    return Problem(
+    posed = Problem(
         *(rows, family, kernel, constraints, label, draws, first, drawn),
         safe_share=log.safe_share or 1.0,
         max_ratio=np.inf if log.max_ratio is None else log.max_ratio,
@@ -110,6 +118,7 @@ def pose(
         shares_draws=shared,
         blend=blend,
     )
+    return posed, found
 
 
 def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
@@ -178,14 +187,14 @@ def _at(family: Family, log_safe: float, log_optimized: float) -> float:
         return float(family.log_density(*scores, 0.0, np.zeros(1))[0])
 
 
-def _seen(block: Block) -> dict[str, bool]:
+def _support(block: Block) -> dict[str, bool]:
     """What a block shows of the support of both policies.
 
     Whether they share an action in some row, and whether in some row of tables they share none;
     whether the optimized policy never takes an action of the safe one (`zeros`), or the other way
     round (`outside`).
     """
-    found = dict.fromkeys(SUPPORT, False)
+    found = dict.fromkeys(SUPPORT.how, False)
     for end in (end for end in ("", "_all") if "log_optimized" + end in block):
         scores = block["log_safe" + end], block["log_optimized" + end]
         if min(each.min() for each in scores) > -np.inf:
@@ -202,9 +211,7 @@ def _seen(block: Block) -> dict[str, bool]:
     return found
 
 
-SUPPORT = ("met", "apart", "zeros", "outside")
-LOOK = Pass(_seen, dict.fromkeys(SUPPORT, "max"))
-"""The pass over rows or draws that `pose` needs."""
+SUPPORT = Pass(_support, dict.fromkeys(("met", "apart", "zeros", "outside"), "max"))
 
 
 def _blended(blend: float, block: Block) -> Block:
