@@ -184,9 +184,9 @@ def _digest(rows: Rows) -> int:
     def kernel(block: Block) -> dict[str, Any]:
         scores = (np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES)
         safe, optimized = (each.view(np.uint64) for each in scores)
-        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum()}
+        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum(keepdims=True)}
 
-    return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
+    return int(rows.reduce(kernel, {"sum": "sum"})["sum"][0])
 
 
 # ---- what it tells -----------------------------------------------------------------------------
