@@ -29,9 +29,8 @@ BLOCKS_PER_THREAD = 4
 THREADS_VARIABLE = "TETHER_THREADS"
 """The environment variable with the most threads to use; two without it."""
 
-np.empty(1 << 19)
-# glibc has seen an array of 4 MB freed, and from now on keeps what is freed up to that size. Without
-# it each array of a block would be mapped anew, and page faults cost as much as the arithmetic.
+np.empty(1 << 19)  # glibc sees 4 MB freed, and from then on keeps what blocks free
+"""Otherwise every array of a block is mapped anew: page faults cost as much as the arithmetic."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 

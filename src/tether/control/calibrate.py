@@ -142,7 +142,7 @@ def calibrate(
         raise ValueError(f"safe_risk goes with promise= alone, got {safe_risk!r} with {rule}=")
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
-    doubts = checks(log.rows, constraints[0].ratio_error)
+    doubts = checks(log.rows, error := constraints[0].ratio_error)
     problem, first = pose(log, proposals, chosen, needed, blend, constraints, doubts=doubts)
     chain: Chain | None = None
     found: Search | None = None
@@ -164,8 +164,8 @@ def calibrate(
         if confidence is not None:
             from tether.control.confidence import certify
 
-            own, error = certify(weights, len(log), confidence), looks * (1 - confidence)
-            confidence = 1 - validate.number("looks·(1 − confidence)", error, above=0, below=0.999)
+            own, wrong = certify(weights, len(log), confidence), looks * (1 - confidence)
+            confidence = 1 - validate.number("looks·(1 − confidence)", wrong, above=0, below=0.999)
         else:
             uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
             known = _known_risks(safe_risk, constraints)
@@ -192,23 +192,20 @@ def calibrate(
     at = float(problem.kernel.coarse[0]) if nowhere else log_beta
     measured, sums = measure(problem, at, **beside)
     gain, changed = None, measured.changed if log_beta > -np.inf else 0.0
-    moved = None if found is None else np.inf
-    if found is not None and log_beta > -np.inf:
-        change = sums["change"]["change"] - measured.log_total if "change" in sums else -np.inf
-        moved = float(np.exp(min(change, LARGEST_LOG)))
+    change = sums.get("change", {"change": -np.inf})["change"] - measured.log_total
+    moved = math.exp(min(change, LARGEST_LOG)) if log_beta > -np.inf else np.inf
     if has_gain:
         gain = make_gain(problem, log_beta, chain, measured, sums["gain"])
         changed = gain.changed  # at all betas that are served
     draws = None if proposals is None else proposals.rows
     unknown = log.contextual and log.context is None
-    error = constraints[0].ratio_error
     said = findings(log.rows, first["doubts"], draws, error, contexts_unknown=unknown)
     result = Calibration(
         rule=rule,
         log_beta=log_beta,
         family=problem.family.name,
         blend=problem.blend,
-        losses=_losses(problem, measured, log_beta, own, levels, moved, chain),
+        losses=_losses(rule, problem, measured, log_beta, own, levels, chain, moved),
         rows=measured.rows,
         contextual=log.contextual,
         confidence=confidence,
@@ -242,17 +239,18 @@ def _too_few_draws(problem: Problem, log: Log, asked: str) -> str:
 
 
 def _losses(
+    rule: str,
     problem: Problem,
     measured: Measured,
     log_beta: float,
     log_betas: Mapping[str, float],
     levels: Levels,
-    moved: float | None,
     chain: Chain | None,
+    moved: float,
 ) -> dict[str, LossResult]:
     """What is known of every loss, and promised of it by the rule; the bound without a beta."""
     losses, exists = {}, log_beta > -np.inf
-    if moved is not None:
+    if rule == "alpha":
         from tether.control.promise import make_terms
 
         _check_test_weight(problem, measured)
@@ -263,7 +261,7 @@ def _losses(
             # what the theorem says instead where the safe policy's risk is clearly above the level
             clearly = mean - 2 * error > chain.levels[each.name]
             promise = min(each.bound, chain.risk_limit(each.name, mean if clearly else 0.0))
-        elif moved is not None:
+        elif rule == "alpha":
             terms = make_terms(problem, each, log_beta, measured, moved)
             promise = terms.total
             if exists and not risk <= each.alpha * (1 + RISK_TOLERANCE):

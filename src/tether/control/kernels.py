@@ -167,16 +167,15 @@ class OnePassKernel(Kernel):
         """That pass."""
         raise NotImplementedError
 
-    def keep(self, what: object, rows: Rows, found: dict[str, Any]) -> dict[str, Any]:
+    def keep(self, what: object, rows: Rows, found: dict[str, Any]) -> None:
         """Keep what a pass over rows has found."""
         self._kept[what] = rows, found
-        return found
 
     def once(self, what: object, rows: Rows, each: Pass) -> dict[str, Any]:
         """What a pass over rows finds, which is made once."""
-        if self._kept.get(what, (None,))[0] is rows:
-            return self._kept[what][1]
-        return self.keep(what, rows, rows.together(it=each)["it"])
+        if what not in self._kept or self._kept[what][0] is not rows:
+            self.keep(what, rows, rows.together(it=each)["it"])
+        return self._kept[what][1]
 
     def gathered(self, problem: Problem) -> dict[str, Any]:
         """What was gathered from the rows."""
@@ -199,12 +198,7 @@ class Binned:
     base: float
 
     @classmethod
-    def made(cls, amounts: Amounts) -> Pass:
-        """The pass that makes them."""
-        return Pass(lambda block: {"bins": cls.of(block, amounts)}, {"bins": "sum"})
-
-    @classmethod
-    def of(cls, block: Block, amounts: Amounts) -> Binned:
+    def of(cls, amounts: Amounts, block: Block) -> Binned:
         """The sums of a block."""
         ratio, base = scores(block)
         given, high = amounts(block, base), float(ratio.max())
@@ -271,16 +265,14 @@ class ClipKernel(OnePassKernel):
 
     def gather(self, constraints: tuple[Constraint, ...]) -> Pass:
         """Bins of the rows."""
-        return Binned.made(partial(_of_rows, constraints))
+        return _binning(partial(_of_rows, constraints))
 
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-        binned, found, last = self.gathered(problem)["bins"], [], 0
-        logs = binned.log_sums(t)
+        binned, found = self.gathered(problem)["bins"], []
+        plain, *logs = binned.log_sums(t)
         for each in problem.constraints:
-            weight = 0 if each.ratio_error == 1 else last + 1
-            last += 1 if each.ratio_error == 1 else 2
-            found.append((logs[weight], logs[last]))
+            found.append((plain if each.ratio_error == 1 else logs.pop(0), logs.pop(0)))
         return {"sums": np.array(found), "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
@@ -289,16 +281,18 @@ class ClipKernel(OnePassKernel):
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
         """Log of ψ(β)/β, by bins of the draws, or without draws by those of the rows."""
-        source, count = self.source(problem)
-        if problem.drawn is None:
-            binned = self.gathered(problem)["bins"]
-        else:
-            binned = self.once("psi", source, Binned.made(partial(_of_draws, problem.drawn)))[
-                "bins"
-            ]
+        (source, count), found = self.source(problem), None
+        if problem.drawn is not None:
+            found = self.once("psi", source, _binning(partial(_of_draws, problem.drawn)))
+        binned = (found or self.gathered(problem))["bins"]
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)
         return np.asarray(binned.log_sums(t)[0] - np.log(count))
+
+
+def _binning(amounts: Amounts) -> Pass:
+    """The pass that bins rows."""
+    return Pass(lambda block: {"bins": Binned.of(amounts, block)}, {"bins": "sum"})
 
 
 def _of_rows(constraints: tuple[Constraint, ...], block: Block, base: Floats) -> list[Floats]:
