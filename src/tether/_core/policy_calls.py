@@ -17,9 +17,6 @@ from tether._core.words import counted
 if TYPE_CHECKING:
     from tether.policies.policy import Policy
 
-SCORES_PER_PART = 1 << 17
-"""How many actions or draws are scored at once, over all contexts of a part."""
-
 
 def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     """One action per context, drawn by a policy."""
@@ -111,19 +108,6 @@ def _naming_the_policy(failure: str) -> Iterator[None]:
         text = error if isinstance(error, (ValueError, RuntimeError)) else repr(error)
         about_input = isinstance(error, ERRORS_ABOUT_INPUT)
         raise (ValueError if about_input else RuntimeError)(f"{failure}: {text}") from error
-
-
-def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
-    """Refuse an optimized policy that takes actions which the safe policy never takes."""
-    if log_safe.min() > -np.inf:
-        return
-    outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
-    if outside.any():
-        accepted = (
-            "no action that the safe policy never takes, since its log does not show what that "
-            "costs (restrict the optimized policy, or use family 'clip' with a finite beta)"
-        )
-        validate.reject("the safe policy's log_prob", log_safe, outside, accepted)
 
 
 def concatenate_actions(pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
