@@ -210,7 +210,7 @@ def verify(
 
 def _verify_run(store: str, key: Path | None) -> Any:
     """What a replay finds, as a verification."""
-    from tether._core.records import Finding, Verification
+    from tether.saving.verify_record import Finding, Verification
 
     with open_run(store) as run:
         found = [Finding("replay", False, each) for each in run.verify(key)]

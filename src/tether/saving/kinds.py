@@ -45,8 +45,6 @@ METHODS_CALLED = (
 """Methods that may be saved as functions: they compute, and neither change nor write anything."""
 SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
-MAX_SAVED_SHORTLIST = 1_000_000
-"""The most candidates of a saved shortlist."""
 _FUNCTIONS = ("_sample", "_log_prob", "approximate", "ratio_error")
 
 
@@ -64,19 +62,8 @@ def _pool(table: Any) -> Pool:
     return Pool.__new__(Pool)._make("log_probabilities", table, None)  # normalized already
 
 
-def _size(size: Any) -> int:
-    number = validate.integer("size", size, 2)
-    if number > MAX_SAVED_SHORTLIST:
-        raise ValueError(f"size must be at most {MAX_SAVED_SHORTLIST:,}, got {number!r:.80}")
-    return number
-
-
-def _picker(optimized: Any, size: Any, temperature: Any, reference: Any) -> Picker:
-    return Picker(optimized, _size(size), temperature, reference)
-
-
-def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist:
-    return Shortlist(safe, picker, size=_size(size), temperature=temperature)
+def _shortlist(safe: Any, picker: Any, **options: Any) -> Shortlist:
+    return Shortlist(safe, picker, **options)
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
@@ -145,7 +132,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(Clip),
         _of(Mix),
         _of(BudgetedClip),
-        _of(Picker, "optimized", "size", "temperature", "_reference", build=_picker),
+        _of(Picker, "optimized", "size", "temperature", "_safe"),
         _of(Shortlist, "safe", "size", "temperature", "picker", build=_shortlist),
         _of(TetheredShortlist, "shortlist", "pick"),
         _of(AimedPolicy, "policy", "loss_models", "multipliers"),
