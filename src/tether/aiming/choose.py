@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from tether._core import arrays, policy_calls, validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, Losses
 from tether._core.contexts import as_contexts, length
+from tether.aiming.aim import THE_LOSS
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
 from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows
@@ -158,8 +159,7 @@ def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) 
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
     arrays.check_row_indexes(columns)
     taken = arrays.plain_column("actions", actions)
-    several = isinstance(losses, Mapping)
-    named = losses if several else {"": losses}
+    named = losses if isinstance(losses, Mapping) else {THE_LOSS: losses}
     checked = {name: validate.losses("losses", values) for name, values in named.items()}
     for values in checked.values():
         validate.same_length("losses", values, "actions", len(taken))
@@ -168,7 +168,7 @@ def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) 
     if hasattr(safe, "predict_proba"):
         safe = as_policy("safe", safe)
     given = as_contexts(contexts, taken)
-    return LoggedRows(given, taken, checked if several else checked[""], reward, safe)
+    return LoggedRows(given, taken, checked, reward, safe)
 
 
 def _as_candidates(made: Any) -> dict[str, Candidate]:
@@ -181,7 +181,7 @@ def _as_candidates(made: Any) -> dict[str, Candidate]:
 
 def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
     """The tolerated expected value of each loss, and the largest possible one."""
-    names = list(rows.losses_by_name)
+    names = list(rows.losses)
     levels, bounds = of_each("alpha", alpha, names), of_each("bound", bound, names)
     return tuple(Constraint(name or "loss", levels[name], bounds[name]) for name in names)
 
@@ -316,7 +316,7 @@ def _estimates(
                 pool, valued = np.flatnonzero(~mine), np.flatnonzero(mine)
                 if len(pool) and len(valued):
                     drawn = pool[(spread * len(pool)).astype(np.int64)]
-                    found = each.calibrate(drawn, taken[name].losses_by_name, constraints)
+                    found = each.calibrate(drawn, taken[name].losses, constraints)
                     values[known[valued]] = each.values(valued, taken[name].rewards, *found)
                 sums[name] += values
     plain, estimates = next(iter(sums.values())), {}

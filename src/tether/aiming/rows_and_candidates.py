@@ -31,42 +31,32 @@ class LoggedRows:
 
     Parameters
     ----------
-    contexts, actions, losses, rewards : array-like
-        The columns; contexts may be a frame, or a number where there are none, and several losses
-        are a mapping by name.
+    contexts, actions, rewards : array-like
+        The columns; contexts may be a frame, or a number where there are none.
+    losses : mapping of str to array-like
+        The losses by name; a single one has an empty name.
     safe : Policy, optional
         The safe policy. Its log-probabilities, if it has any, are features of loss models.
     """
 
     contexts: Any
     actions: NDArray[Any]
-    losses: Floats | Mapping[str, Floats]
+    losses: Mapping[str, Floats]
     rewards: Floats
     safe: Any = None
 
     def __len__(self) -> int:
         return len(self.actions)
 
-    @property
-    def losses_by_name(self) -> dict[str, Floats]:
-        """The losses by name; a single loss has an empty one."""
-        return dict(self.losses) if isinstance(self.losses, Mapping) else {THE_LOSS: self.losses}
-
     def take(self, index: Integers) -> LoggedRows:
         """Select rows by their positions."""
-        several = isinstance(self.losses, Mapping)
-        losses = {name: loss[index] for name, loss in self.losses_by_name.items()}
-        return LoggedRows(
-            take(self.contexts, index),
-            self.actions[index],
-            losses if several else losses[THE_LOSS],
-            self.rewards[index],
-            self.safe,
-        )
+        losses = {name: loss[index] for name, loss in self.losses.items()}
+        columns = take(self.contexts, index), self.actions[index], losses, self.rewards[index]
+        return LoggedRows(*columns, self.safe)
 
 
 Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
-"""From training rows to candidates by name, the plain one first; or to loss models by name."""
+"""From training rows to candidates by name, the plain one first."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,6 @@ def aimed_candidates(
     alpha: float | Mapping[str, float],
     *,
     bound: float | Mapping[str, float] = 1.0,
-    fit: Build | None = None,
     families: Sequence[str | Family] = (),
     sizes: Sequence[int] | None = None,
 ) -> Build:
@@ -95,9 +84,6 @@ def aimed_candidates(
         rows' safe policy, as is a `Shortlist`.
     alpha, bound : float or mapping of str to float
         The tolerated expected loss and the largest possible one, 1 by default; or one per loss.
-    fit : callable, optional
-        A function of (rows, rng) that returns a loss model for each loss, by name, in place of
-        `fit_loss`.
     families : sequence of str or Family, default ()
         Families other than clip for the optimized policy as it is, untilted: "mix".
     sizes : sequence of int, optional
@@ -112,22 +98,18 @@ def aimed_candidates(
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
 
-    def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
+    def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
         known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
         columns, models = (rows.contexts, rows.actions), {}
-        for name, losses in rows.losses_by_name.items():
+        for name, losses in rows.losses.items():
             limit = bound[name] if isinstance(bound, Mapping) else bound
             models[name] = fit_loss(*columns, losses, rng=rng, bound=limit, policies=known)
-        return models
-
-    def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
-        models = dict((fit or fit_each)(rows, rng))
         bases = _bases(given, rows.safe, sizes)
         warm = [name for name, base in bases.items() if isinstance(base, TemperedPolicy)]
         candidates = {name: base for name, base in bases.items() if name not in warm}
         for family in families:
             candidates[str(getattr(family, "name", family))] = Candidate(given, family)
-        if all(getattr(model, "kind", "") == "constant" for model in models.values()):
+        if all(model.kind == "constant" for model in models.values()):
             return candidates
         for name, base in bases.items():
             suffix = name.removeprefix(PLAIN).removeprefix(", ")

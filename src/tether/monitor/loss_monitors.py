@@ -150,12 +150,6 @@ class LossMonitor(Saved):
             upper=upper * self.bound,
         )
 
-    @property
-    def standard_error(self) -> float:
-        """The standard error of the mean, from how far each observation was from those before."""
-        seen = self.e_process.seen
-        return self.bound * math.sqrt(self.squares) / seen if seen else math.nan
-
     def _scaled(self, losses: ArrayLike) -> Floats:
         array = validate.losses("losses", losses)
         validate.reject_above_bound("losses", array, self.bound)
