@@ -86,8 +86,11 @@ class Question:
         if isinstance(self.context, str):
             return plain_array(frames.column(frame, "context", self.context))
         columns = [plain_array(frames.column(frame, "context", name)) for name in self.context]
-        is_frame = hasattr(frame, "columns") and not hasattr(frame, "column_names")
-        return frame[list(self.context)] if is_frame else np.column_stack(columns)
+        if hasattr(frame, "columns") and not hasattr(frame, "column_names"):
+            return frame[list(self.context)]
+        if len({each.dtype.kind in "biuf" or each.dtype.kind for each in columns}) > 1:
+            columns = [each.astype(object) for each in columns]  # else numbers would become text
+        return np.column_stack(columns)
 
     def read(self, frame: Frame) -> Month:
         """The rows of a frame; missing values are errors."""
