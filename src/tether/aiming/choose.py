@@ -31,7 +31,7 @@ from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_fa
 from tether.control.log import Log
 from tether.control.pose import pose
 from tether.policies.normalizer import exact_log_psi
-from tether.policies.policy import as_pair, as_policy, is_finite, picked, positions, shared_actions
+from tether.policies.policy import as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
 
 MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
@@ -282,17 +282,14 @@ def _tables_of(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
             f"tether.Shortlist(safe, optimized); got {arrays.shown(policy)}"
         )
-    safe, policy = as_pair(safe, policy)
-    actions: Any = shared_actions((safe, policy), ("safe", name))
-    shape = (length(rows.contexts), len(actions))
-    tables = [policy_calls.table("safe", safe, rows.contexts)]
-    tables.append(policy_calls.table(name, policy, rows.contexts))
-    contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
-    tables.append(predict_table("rewards", reward_model, contexts, actions))
+    policies: dict[str, Any] = {"safe": safe, name: policy}
     if logged_by is not None:
-        logged = as_policy("logged_by", logged_by)
-        table = policy_calls.table("logged_by", logged, rows.contexts)
-        tables.append(np.take(table, positions(logged.actions, actions), axis=1))  # type: ignore[attr-defined]
+        policies["logged_by"] = as_policy("logged_by", logged_by)
+    actions: Any = shared_actions(tuple(policies.values()), tuple(policies))
+    shape = (length(rows.contexts), len(actions))
+    tables = [policy_calls.table(*each, rows.contexts, actions) for each in policies.items()]
+    contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
+    tables.insert(2, predict_table("rewards", reward_model, contexts, actions))
     taken = positions(actions, rows.actions)
     return _Tables(family, taken, *(np.broadcast_to(table, shape) for table in tables))
 

@@ -145,15 +145,6 @@ class Categorical(TablePolicy):
             )
         return np.asarray(self._table.take(rows, axis=0))
 
-    def in_order_of(self, actions: NDArray[Any]) -> Categorical:
-        """The same policy with its actions in another order; itself if they are others."""
-        same = set(actions.tolist()) == set(self.actions.tolist())
-        if not same or np.array_equal(actions, self.actions):
-            return self
-        if self._function is not None:
-            return Categorical(self._function, actions)
-        return Categorical(self._table[..., positions(self.actions, actions)], actions)
-
 
 class Pool(Categorical):
     """Pick candidate i of a pool with probability proportional to e^(score_i / temperature).

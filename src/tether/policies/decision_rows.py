@@ -20,7 +20,6 @@ from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import (
     Policy,
     TablePolicy,
-    as_pair,
     as_policy,
     picked,
     positions,
@@ -169,15 +168,13 @@ def pooled_log(
     old: Policy, new: Policy, months: tuple[Month, ...], losses: Mapping[str, Floats]
 ) -> Log:
     """All months in one log: the old policy is the safe one, and each row keeps who acted in it."""
-    old, new = as_pair(old, new)
     known: Any = shared_actions((old, new), ("old", "new"))
     rows = [len(month.actions) for month in months]
     acted = [old if month.policy is None else month.policy for month in months]
 
     def tables(policy: Any, name: str) -> Floats:
-        own = positions(policy.actions, known, name)  # that of month one may have another order
-        each = [policy_calls.table(name, policy, month.contexts)[:, own] for month in months]
-        return np.concatenate([*map(np.broadcast_to, each, [(n, len(own)) for n in rows])])
+        each = [policy_calls.table(name, policy, month.contexts, known) for month in months]
+        return np.concatenate([*map(np.broadcast_to, each, [(n, len(known)) for n in rows])])
 
     every = {"safe": tables(old, "old"), "optimized": tables(new, "new")}
     by_actor = [tables(policy, "served") for policy in acted]

@@ -29,7 +29,7 @@ from tether._core.records import decode
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
 from tether.policies.normalizer import Normalizer
-from tether.policies.policy import Sampler, as_policy, as_sampler, in_order_of
+from tether.policies.policy import Sampler, as_policy, as_sampler
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Picker, Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
@@ -156,7 +156,7 @@ class Policies:
             return given if isinstance(given, Picker) else self.shortlist.picker_of(given)
         if self._ramps:
             return as_sampler(name, given)
-        return in_order_of(self.safe, as_policy(name, given))
+        return as_policy(name, given)
 
     def served(self, deployed: Deployed | None) -> Any:
         """The policy that acts, as a user calls it."""
