@@ -24,12 +24,13 @@ from tether._core.contexts import as_contexts, length
 from tether.aiming.aim import THE_LOSS
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
-from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows
+from tether.aiming.rows_and_candidates import Build, Candidate
 from tether.control.calibrate import of_each
 from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
+from tether.policies.decision_rows import LoggedRows
 from tether.policies.normalizer import exact_log_psi
 from tether.policies.policy import as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
@@ -276,7 +277,7 @@ def _tables_of(
         predicted = predict_losses("rewards", reward_model, *drawn.pairs())
         shaped = predicted.reshape(log_safe.shape)
         return _Tables(family, taken, log_safe, optimized, shaped)
-    policy, safe = as_policy(name, policy), as_policy("safe", rows.safe)
+    policy, safe = as_policy(name, policy), as_policy("safe", rows.policy)
     if not (is_finite(policy) and is_finite(safe)):
         raise TypeError(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "

@@ -1,4 +1,4 @@
-"""Training rows, and candidates to choose from: the optimized policy, and aimed versions of it."""
+"""Candidates to choose from: the optimized policy, and aimed versions of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.arrays import Floats, Integers
-from tether._core.contexts import take
 from tether.aiming.aim import THE_LOSS, aim, tilt
 from tether.aiming.fitted_loss import fit_loss
 from tether.aiming.tilted_policies import TemperedPolicy
 from tether.control.families import Family
+from tether.policies.decision_rows import LoggedRows
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 
@@ -23,36 +21,6 @@ PLAIN, SHORTLIST_SIZES_TO_TRY = "plain", (4, 16)
 MULTIPLES, TEMPERATURES = (1.0, 2.0, 4.0), (1.0, 0.5)
 """How much to tilt, in units of the multiplier at which the predicted loss is alpha, and at which
 temperatures of the optimized policy."""
-
-
-@dataclass(frozen=True)
-class LoggedRows:
-    """Training rows of the safe policy, with rewards.
-
-    Parameters
-    ----------
-    contexts, actions, rewards : array-like
-        The columns; contexts may be a frame, or a number where there are none.
-    losses : mapping of str to array-like
-        The losses by name; a single one has an empty name.
-    safe : Policy, optional
-        The safe policy. Its log-probabilities, if it has any, are features of loss models.
-    """
-
-    contexts: Any
-    actions: NDArray[Any]
-    losses: Mapping[str, Floats]
-    rewards: Floats
-    safe: Any = None
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    def take(self, index: Integers) -> LoggedRows:
-        """Select rows by their positions."""
-        losses = {name: loss[index] for name, loss in self.losses.items()}
-        columns = take(self.contexts, index), self.actions[index], losses, self.rewards[index]
-        return LoggedRows(*columns, self.safe)
 
 
 Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
@@ -99,12 +67,12 @@ def aimed_candidates(
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
 
     def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
-        known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
+        known = [each for each in (rows.policy, given) if hasattr(each, "log_prob")]
         columns, models = (rows.contexts, rows.actions), {}
         for name, losses in rows.losses.items():
             limit = bound[name] if isinstance(bound, Mapping) else bound
             models[name] = fit_loss(*columns, losses, rng=rng, bound=limit, policies=known)
-        bases = _bases(given, rows.safe, sizes)
+        bases = _bases(given, rows.policy, sizes)
         warm = [name for name, base in bases.items() if isinstance(base, TemperedPolicy)]
         candidates = {name: base for name, base in bases.items() if name not in warm}
         for family in families:
@@ -135,7 +103,7 @@ def _bases(given: Any, safe: Any, sizes: Sequence[int] | None) -> dict[str, Any]
             bases[f"{PLAIN}, temperature {warmth:g}"] = TemperedPolicy(given, warmth)
         sizes, temperatures = sizes or (), temperatures[:1]
     if safe is None and sizes != ():
-        raise TypeError("safe is required for shortlists: pass LoggedRows(…, safe=safe)")
+        raise TypeError("safe is required for shortlists, whose candidates it draws")
     for size in SHORTLIST_SIZES_TO_TRY if sizes is None else sizes:
         for warmth in temperatures:
             suffix = "" if warmth == 1 else f", temperature {warmth:g}"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
-from tether._core.arrays import Contexts, Floats, Frame, plain_array, plain_column
-from tether._core.contexts import labels
+from tether._core.arrays import Contexts, Floats, Frame, Integers, plain_array, plain_column
+from tether._core.contexts import labels, take
 from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical, TableFunction
@@ -32,23 +32,43 @@ WHOLE = 1e-3
 
 
 @dataclass(frozen=True)
-class Month:
-    """The rows of one table, and the policy that acted in them; None is the old policy."""
+class LoggedRows:
+    """Rows of one table or month: training rows, and those of a decision.
+
+    Parameters
+    ----------
+    contexts, actions, rewards : array-like
+        The columns; contexts may be a frame, or a number where there are none.
+    losses : mapping of str to array-like
+        The losses by name; in `choose` a single one has an empty name.
+    policy : Policy, optional
+        What acted: the safe policy of training rows; None is the old policy of a decision.
+    """
 
     contexts: Any
     actions: NDArray[Any]
-    losses: dict[str, Floats]
-    rewards: Floats | None
-    policy: Policy | None = None
+    losses: Mapping[str, Floats]
+    rewards: Any = None
+    policy: Any = None
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def take(self, index: Integers) -> LoggedRows:
+        """Select rows by their positions."""
+        losses = {name: loss[index] for name, loss in self.losses.items()}
+        rewards = None if self.rewards is None else self.rewards[index]
+        columns = take(self.contexts, index), self.actions[index], losses, rewards
+        return LoggedRows(*columns, self.policy)
 
     def to_plain(self) -> dict[str, Any]:
         """What a file can hold of it."""
         return {**vars(self), "contexts": keep(self.contexts, np.inf)}
 
     @staticmethod
-    def from_plain(contexts: Any, **columns: Any) -> Month:
+    def from_plain(contexts: Any, **columns: Any) -> LoggedRows:
         """Undo `to_plain`."""
-        return Month(kept(contexts), **columns)
+        return LoggedRows(kept(contexts), **columns)
 
 
 @dataclass(frozen=True)
@@ -91,7 +111,7 @@ class Question:
             columns = [each.astype(object) for each in columns]  # else numbers would become text
         return np.column_stack(columns)
 
-    def read(self, frame: Frame) -> Month:
+    def read(self, frame: Frame) -> LoggedRows:
         """The rows of a frame; missing values are errors."""
 
         def column(argument: str, name: str) -> tuple[str, NDArray[Any]]:
@@ -103,7 +123,7 @@ class Question:
         for argument, sign in (("reward", 1.0), ("cost", -1.0)):
             if (name := getattr(self, argument)) is not None:
                 rewards = sign * validate.floats(*column(argument, name), finite=True)
-        return Month(self.contexts_of(frame), actions, losses, rewards)
+        return LoggedRows(self.contexts_of(frame), actions, losses, rewards)
 
     def propensities(self, frame: Frame, rows: int, *, finite: bool) -> Floats | None:
         """The recorded probabilities of the actions, where there are some."""
@@ -148,7 +168,9 @@ class RecordedPolicy(TablePolicy):
         return np.asarray(self._table[place])
 
 
-def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> RecordedPolicy | None:
+def recorded_policy(
+    month: LoggedRows, actions: NDArray[Any], recorded: Floats
+) -> RecordedPolicy | None:
     """The old policy's table where the log shows all of it, or all but one action; else None."""
     check_one_policy(recorded, month.contexts, month.actions)
     known, place = np.unique(labels(month.contexts), return_inverse=True)
@@ -165,7 +187,7 @@ def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> Re
 
 
 def pooled_log(
-    old: Policy, new: Policy, months: tuple[Month, ...], losses: Mapping[str, Floats]
+    old: Policy, new: Policy, months: tuple[LoggedRows, ...], losses: Mapping[str, Floats]
 ) -> Log:
     """All months in one log: the old policy is the safe one, and each row keeps who acted in it."""
     known: Any = shared_actions((old, new), ("old", "new"))

@@ -31,7 +31,7 @@ from tether.policies import (
     ratio,
 )
 from tether.policies.decision import Decision
-from tether.policies.decision_rows import Month, Question, RecordedPolicy
+from tether.policies.decision_rows import LoggedRows, Question, RecordedPolicy
 from tether.policies.functions import recipe_of
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import told_elsewhere
@@ -118,7 +118,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.ClassifierLogits),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
-        (Month, Kind("Month", Month.to_plain, Month.from_plain)),
+        (LoggedRows, Kind("LoggedRows", LoggedRows.to_plain, LoggedRows.from_plain)),
         _of(Decision),
         _of(Pool, "_table", build=_pool),
         _of(Mixture, "policies", "weights"),
