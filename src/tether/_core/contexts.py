@@ -104,10 +104,9 @@ def column_values(column: Any) -> NDArray[Any]:
 
 def _columns(contexts: Any) -> list[NDArray[Any]]:
     """The columns of checked contexts as arrays with one row per context."""
-    if hasattr(contexts, "iloc") and len(contexts.shape) > 1:
-        return [column_values(contexts.iloc[:, k]) for k in range(contexts.shape[1])]
-    if hasattr(contexts, "get_columns"):  # polars
-        return list(map(column_values, contexts.get_columns()))
+    if hasattr(contexts, "columns"):
+        table = getattr(contexts, "iloc", contexts)
+        return [column_values(table[:, k]) for k in range(contexts.shape[1])]
     if hasattr(contexts, "tocsr"):  # a SciPy sparse array
         table = contexts.tocsr(copy=True)
         table.sum_duplicates()

@@ -157,8 +157,8 @@ def import_(
 def keygen(name: Annotated[Path, argument("Write NAME.key and NAME.pub.")]) -> None:
     """Make a pair of Ed25519 keys: NAME.key signs and stays secret, NAME.pub checks."""
     made = signing.generate_keys(name)
-    print_line(f"Private key: {name}{signing.PRIVATE_ENDING} (keep it secret)")
-    print_line(f"Public key:  {name}{signing.PUBLIC_ENDING}")
+    print_line(f"Private key: {name}.key (keep it secret)")
+    print_line(f"Public key:  {name}.pub")
     print_line(f"Key id:      {made}")
 
 

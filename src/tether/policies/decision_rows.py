@@ -15,7 +15,6 @@ from tether._core.contexts import labels, take
 from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical, TableFunction
-from tether.policies.kept_contexts import keep, kept
 from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import (
     Policy,
@@ -60,15 +59,6 @@ class LoggedRows:
         rewards = None if self.rewards is None else self.rewards[index]
         columns = take(self.contexts, index), self.actions[index], losses, rewards
         return LoggedRows(*columns, self.policy)
-
-    def to_plain(self) -> dict[str, Any]:
-        """What a file can hold of it."""
-        return {**vars(self), "contexts": keep(self.contexts, np.inf)}
-
-    @staticmethod
-    def from_plain(contexts: Any, **columns: Any) -> LoggedRows:
-        """Undo `to_plain`."""
-        return LoggedRows(kept(contexts), **columns)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from tether.policies import (
 from tether.policies.decision import Decision
 from tether.policies.decision_rows import LoggedRows, Question, RecordedPolicy
 from tether.policies.functions import recipe_of
+from tether.policies.kept_contexts import keep, kept
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import told_elsewhere
 from tether.saving import models
@@ -105,6 +106,11 @@ def _of(cls: Any, *attributes: str, build: Callable[..., Any] | None = None) -> 
     return cls, Kind(cls.__name__, state, build or cls)
 
 
+ROWS = Kind(
+    "LoggedRows",
+    lambda rows: {**vars(rows), "contexts": keep(rows.contexts, np.inf)},
+    lambda contexts, **columns: LoggedRows(kept(contexts), **columns),
+)
 CALIBRATION = Kind(
     "Calibration",
     lambda found: {"value": records.encode(found)},
@@ -118,7 +124,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.ClassifierLogits),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
-        (LoggedRows, Kind("LoggedRows", LoggedRows.to_plain, LoggedRows.from_plain)),
+        (LoggedRows, ROWS),
         _of(Decision),
         _of(Pool, "_table", build=_pool),
         _of(Mixture, "policies", "weights"),
@@ -195,7 +201,7 @@ PARTIAL = Kind(
     lambda value: {"function": value.func, "arguments": list(value.args), "named": value.keywords},
     lambda function, arguments, named: partial(function, *arguments, **named),
 )
-FUNCTION = Kind("function", _function_state, models.find_function, asks=True)
+FUNCTION = Kind("function", _function_state, Permissions.find, asks=True)
 OTHERS = (OWN, MODULE, MADE, MODEL, METHOD, PARTIAL, FUNCTION)
 KINDS = {kind.name: kind for kind in (*BY_CLASS.values(), *OTHERS)}
 """Every kind by its name in a file."""

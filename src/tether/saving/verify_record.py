@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 RESULT_TOLERANCE = 1e-6
 """How far two computations on different machines may be apart, relatively."""
-MARKS = {True: "ok", False: "WRONG", None: "not checked"}
-"""How the outcome of a check is shown."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,8 @@ class Verification:
         said = f"{len(known)} of {len(known)} checks passed"
         if not self.ok:
             said = f"{known.count(False)} of {len(known)} checks failed"
-        lines = [f"  {MARKS[each.ok]:<11}  {each.name}: {each.text}" for each in self.findings]
+        marks = {True: "ok", False: "WRONG", None: "not checked"}
+        lines = [f"  {marks[each.ok]:<11}  {each.name}: {each.text}" for each in self.findings]
         return "\n".join([f"{self.subject}: {said}", *lines])
 
 
