@@ -23,7 +23,6 @@ def test_the_risk_is_learned_by_the_kind_that_it_needs(curved, kind):
     contexts, actions, losses, _, rng = rows_of(1500, curved=curved)
     model = fit_loss(contexts, actions, losses, rng=rng)
     assert model.kind == kind
-    assert model.improvement > 0.05
     contexts, actions, _, risk, _ = rows_of(2000, seed=1, curved=curved)
     assert np.mean((model(contexts, actions) - risk) ** 2) < 0.2 * np.var(risk)
 

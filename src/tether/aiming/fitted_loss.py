@@ -160,14 +160,12 @@ def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:
 class FittedLoss:
     """A fitted loss model: call it with contexts and actions.
 
-    `kind` is "constant", "linear" or "quadratic". `improvement` says by how many nats per row the
-    held-out likelihood is better than that of a constant. The log odds of a constant are `shift`;
-    other kinds have shift + slope · those of `model`, a scikit-learn classifier, on `features`.
+    `kind` is "constant", "linear" or "quadratic". The log odds of a constant are `shift`; other
+    kinds have shift + slope · those of `model`, a scikit-learn classifier, on `features`.
     """
 
     kind: str
     bound: float
-    improvement: float
     shift: float
     slope: float = 0.0
     features: PairFeatures | None = None
@@ -228,13 +226,13 @@ def fit_loss(
     ]
     features = PairFeatures(rows, taken, scoring)
     mean = (float(share.sum()) + 0.5) / (len(share) + 1)
-    best = FittedLoss("constant", limit, 0.0, float(np.log(mean) - np.log1p(-mean)))
+    best = FittedLoss("constant", limit, float(np.log(mean) - np.log1p(-mean)))
     if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
         return best  # too few to learn from
     order = rng.permutation(len(share))
     fold = np.empty(len(share), dtype=np.int64)  # with about as many losses in each
     fold[order[np.argsort(share[order], kind="stable")]] = np.arange(len(share)) % LOSS_FOLDS
-    constant = likelihood = _likelihood(np.full(len(share), mean), share)
+    likelihood = _likelihood(np.full(len(share), mean), share)
     require("a fitted loss model", "sklearn")
     from sklearn.linear_model import LogisticRegression
 
@@ -246,9 +244,9 @@ def fit_loss(
         found, shift, slope = tried[number]
         gain = found - likelihood
         if gain.sum() > max(LEAST_GAIN, gain.std() * np.sqrt(len(gain))):
-            improvement, likelihood = float(np.mean(found - constant)), found
+            likelihood = found
             fitted = _fit(models[number], matrix, share, np.arange(len(share)))
-            best = FittedLoss(kind, limit, improvement, shift, slope, features, fitted)
+            best = FittedLoss(kind, limit, shift, slope, features, fitted)
     return best
 
 

@@ -297,7 +297,7 @@ def decide(
     if reward is not None and cost is not None:
         raise TypeError(f"give reward or cost, got both: {reward!r} and {cost!r}")
     columns = context if context is None or isinstance(context, str) else list(context)
-    losses = loss if isinstance(loss, str) else list(loss)
+    losses = [loss] if isinstance(loss, str) else list(loss)
     every = None if actions is None else plain_array(actions).tolist()
     question = Question(
         *(action, losses, columns, propensity, reward, cost, promise, alpha, bound, confidence),

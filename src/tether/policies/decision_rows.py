@@ -66,7 +66,7 @@ class Question:
     """What `decide` was asked: columns by name, and numbers."""
 
     action: str
-    loss: str | list[str]
+    losses: list[str]
     context: str | list[str] | None
     propensity: str | float | None
     reward: str | None
@@ -79,11 +79,6 @@ class Question:
     min_propensity: float | None
     seed: int
     actions: list[Any] | None
-
-    @property
-    def losses(self) -> list[str]:
-        """The names of the losses."""
-        return [self.loss] if isinstance(self.loss, str) else list(self.loss)
 
     def contexts_of(self, frame: Any) -> Any:
         """The context columns of a frame; anything without named columns is contexts already."""

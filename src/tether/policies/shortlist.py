@@ -167,11 +167,6 @@ class Picker(TablePolicy):
             )
         return validate.log_probabilities("the score's result", answer, ndim=2, zero=True)
 
-    @property
-    def check_every(self) -> float:
-        """Seconds between two checks of a run that old rows have their scores; 0 is always."""
-        return float(getattr(self.optimized, "check_every", 0.0))
-
     def log_prob_all(self, contexts: Any) -> Floats:
         """The log-probability of picking each candidate of `ShortlistRows`."""
         return self.to_log_probabilities(self.scores(contexts))

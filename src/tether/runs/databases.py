@@ -36,8 +36,8 @@ class Database:
         self.in_memory = self.is_sqlite and parsed.database in (None, "", ":memory:")
         self.deadline = deadline
         self._url = parsed.render_as_string(hide_password=False)
-        shown = parsed.set(query={})  # where a password can be, too
-        self.name = shown.render_as_string() if "://" in str(url) else str(url)
+        shown = parsed.set(query={}).render_as_string()  # a password can be in the query, too
+        self.name = shown if "://" in str(url) else str(url)
         self.file = Path(str(parsed.database)) if self.is_sqlite and not self.in_memory else None
         if self.is_sqlite:
             self.engine = self._sqlite(parsed, create)
@@ -157,10 +157,7 @@ def _parse(url: str | Path) -> sql.URL:
     with suppress(exc.ArgumentError, ValueError):  # no message may show a password
         if URL.fullmatch(text):
             return sql.make_url(text)
-    raise ValueError(
-        "store must be a path or the URL of a database, scheme://user:password@host/name, with "
-        "@ : / ? # in user and password percent-encoded"
-    )
+    raise ValueError("store must be a path or a database URL, its parts percent-encoded")
 
 
 _LOCK = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1
