@@ -143,6 +143,5 @@ def safest_mean(sweep: Sweep) -> SafeMean | None:
     """The mean loss of the safest threshold; None where the promise does not depend on it."""
     if sweep.among_selected or sweep.harmless:
         return None
-    items = np.arange(sweep.n_items)
-    losses = sweep.pieces.at(items, np.zeros_like(items))
+    losses = sweep.pieces.level[sweep.pieces.first[:-1]]
     return safe_mean(losses, sweep.bound, sweep.item_weights, sweep.test_weight)
