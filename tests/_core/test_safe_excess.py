@@ -44,11 +44,15 @@ def test_over_bernoulli_logs_the_estimate_is_not_below_the_exact_excess(n_rows, 
 
 @pytest.mark.parametrize("n_rows", [30, 150])
 @pytest.mark.parametrize("shape", [0.05, 0.5, 5.0])
-def test_over_logs_of_skewed_losses_the_estimate_is_not_below_the_truth(n_rows, shape):
+@pytest.mark.parametrize("heavy", [1.0, 4.0])
+def test_over_logs_of_skewed_losses_the_estimate_is_not_below_the_truth(n_rows, shape, heavy):
     rng, alpha = np.random.default_rng(0), 0.1
     losses = rng.beta(shape, shape * (1 - alpha) / alpha, (4000, n_rows + 1))
-    excess = np.maximum(losses.mean(axis=1) - alpha, 0)
-    estimates = np.array([safe_mean(log, 1.0).excess(alpha) for log in losses[:, :n_rows]])
+    weights = rng.choice([1.0, heavy], losses.shape)
+    excess = np.maximum((weights * losses).sum(axis=1) / weights.sum(axis=1) - alpha, 0)
+    logs = zip(losses[:, :n_rows], weights[:, :n_rows], strict=True)
+    found = [weighted_safe_mean(log, 1.0, weight, heavy) for log, weight in logs]
+    estimates = np.array([each.excess(alpha) for each in found])
     error = np.hypot(excess.std(), estimates.std()) / np.sqrt(len(losses))
     assert estimates.mean() >= excess.mean() - 3 * error
 
