@@ -397,7 +397,7 @@ def _advice(found: Calibration, log: Log, proposals: Any, question: Question) ->
             f"{_amount(each, each.alpha)} asked for. No promise below today's loss can be made "
             f"from today's log alone{estimate}. What can be had: "
         )
-    if len(losses) == 1 and log.acting is None and log.log_optimized.max() > -np.inf:
+    if len(losses) == 1 and log.log_logged is None and log.log_optimized.max() > -np.inf:
         asked = "promise" if question.promise is not None else "alpha"
 
         def rows_for(level: float) -> float:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tether._core import frames, policy_calls, validate
 from tether._core.arrays import Contexts, Floats, Frame, Integers, plain_array, plain_column
 from tether._core.contexts import labels, take
-from tether.control.columns import Acting
 from tether.control.log import Log
 from tether.policies.categorical import Categorical, TableFunction
 from tether.policies.logs import check_one_policy, checked_propensities
@@ -189,23 +188,23 @@ def pooled_log(
     mixed = [share + each for share, each in zip(shares, by_actor, strict=True)]
     every["mix"] = np.logaddexp.reduce(mixed, axis=0)
     who = np.repeat(np.arange(len(months)), rows)
-    log_logged_all = np.stack(by_actor)[who, np.arange(len(who))]
+    every["logged"] = np.stack(by_actor)[who, np.arange(len(who))]
     taken = positions(known, np.concatenate([month.actions for month in months]), "old")
     # over safe actions alone: what the safe policy never takes has no ratio
     possible = every["safe"] > -np.inf
-    ratio = np.where(possible, every["safe"] - log_logged_all, -np.inf).max(axis=1)
+    ratio = np.where(possible, every["safe"] - every["logged"], -np.inf).max(axis=1)
     by_safe = np.repeat([month.policy is None for month in months], rows)
     rewards = [month.rewards for month in months if month.rewards is not None]
     first = {name: every[name][: rows[0]] for name in ("safe", "optimized")}
     columns: dict[str, Any] = {f"log_{name}_all": table for name, table in every.items()}
     columns |= {f"log_{name}": picked(table, taken) for name, table in every.items()}
-    limit, logged = np.maximum(ratio, 0.0), picked(log_logged_all, taken)
     return Log(
         dict(losses),
         **columns,
         context=np.concatenate([labels(month.contexts) for month in months]),
         safe_share=float(by_safe.mean()),
         reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
-        acting=Acting(logged, log_logged_all, limit, by_safe=by_safe),
+        log_base_limit=np.maximum(ratio, 0.0),
+        by_safe=by_safe,
         probes=take_probes({"safe": old, "optimized": new}, months[0].contexts, known, first),
     )
