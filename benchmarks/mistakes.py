@@ -188,7 +188,7 @@ def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 
         columns = MISTAKES[mistake](rng, columns)
         context = columns.pop("context", None)
         labels = None if context is None else context.astype(int)
-        noticed += bool(check_rows(Rows(columns), contextual=labels is not None, context=labels))
+        noticed += bool(check_rows(Rows(columns), context=labels))
     return noticed / runs
 
 

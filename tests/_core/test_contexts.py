@@ -119,6 +119,7 @@ def test_columns_that_merely_count_are_left_in_order_unless_they_are_other_actio
     lambda values: pd.Series(values, dtype="Int64"),
     lambda values: pd.DataFrame({"a": pd.Categorical(values)}),
     lambda values: pl.DataFrame({"a": values}),
+    pl.Series,
 ])  # fmt: skip
 def test_missing_integers_change_no_other_label(make):
     values = [2**60 + 1, 2**60 + 2, 5]

@@ -5,6 +5,7 @@ import pytest
 
 import tether
 from tether._core import policy_calls as calls
+from tether.sampling import PolicyPair
 
 RNG = np.random.default_rng(0)
 
@@ -31,6 +32,7 @@ class Table:
 NEVER = policy(log_prob=lambda n, actions: np.array([0.0, -np.inf]))
 SHORT = policy(lambda n, rng: np.zeros(2))
 HALF = [0.5, 0.5]
+PAIR = PolicyPair(NEVER, NEVER)
 MINUS = np.array([[0.0, -np.inf, -np.inf]])
 WRONG = [
     (lambda: calls.draw("safe", SHORT, 3, RNG), r"safe policy's sample returned shape \(2,\)"),
@@ -39,10 +41,7 @@ WRONG = [
     (lambda: calls.table("a", Table([HALF] * 2), 3), r"expected \(3, 2\): one row per context"),
     (lambda: calls.table("a", Table([HALF, [0.5, 0.4]]), 2), r"sum\[1\] is 0\.9: expected prob"),
     (lambda: calls.table("a", Table(None), 3), "the a policy's .* on 3 contexts: Input X contains"),
-    (
-        lambda: calls.check_absolute_continuity(MINUS, np.zeros((1, 3))),
-        r"\[\(0, 1\)\] is -inf: .* \(2 ",
-    ),
+    (lambda: PAIR.check(MINUS, np.zeros((1, 3))), r"\[\(0, 1\)\] is -inf: .* \(2 "),
 ]
 
 

@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from tests.control.worlds import table_log
-from tether._core.promises import SafeMean, bounded_safe_mean, safe_mean
+from tether._core.promises import SafeMean
+from tether._core.promises import safe_mean as weighted_safe_mean
 from tether.control.calibrate import calibrate
+
+
+def safe_mean(losses, bound, weight=1.0):
+    return weighted_safe_mean(losses, bound, np.full(len(losses), weight), weight)
 
 
 def _exact_excess(n_rows, risk, alpha, bound):
@@ -39,11 +44,15 @@ def test_over_bernoulli_logs_the_estimate_is_not_below_the_exact_excess(n_rows, 
 
 @pytest.mark.parametrize("n_rows", [30, 150])
 @pytest.mark.parametrize("shape", [0.05, 0.5, 5.0])
-def test_over_logs_of_skewed_losses_the_estimate_is_not_below_the_truth(n_rows, shape):
+@pytest.mark.parametrize("heavy", [1.0, 4.0])
+def test_over_logs_of_skewed_losses_the_estimate_is_not_below_the_truth(n_rows, shape, heavy):
     rng, alpha = np.random.default_rng(0), 0.1
     losses = rng.beta(shape, shape * (1 - alpha) / alpha, (4000, n_rows + 1))
-    excess = np.maximum(losses.mean(axis=1) - alpha, 0)
-    estimates = np.array([safe_mean(log, 1.0).excess(alpha) for log in losses[:, :n_rows]])
+    weights = rng.choice([1.0, heavy], losses.shape)
+    excess = np.maximum((weights * losses).sum(axis=1) / weights.sum(axis=1) - alpha, 0)
+    logs = zip(losses[:, :n_rows], weights[:, :n_rows], strict=True)
+    found = [weighted_safe_mean(log, 1.0, weight, heavy) for log, weight in logs]
+    estimates = np.array([each.excess(alpha) for each in found])
     error = np.hypot(excess.std(), estimates.std()) / np.sqrt(len(losses))
     assert estimates.mean() >= excess.mean() - 3 * error
 
@@ -68,9 +77,13 @@ def test_the_excess_is_the_integral_it_stands_for(mean, error, alpha):
     assert SafeMean(mean, error).excess(alpha) == pytest.approx(integral, abs=2e-4 * error)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_from_the_mean_alone_the_standard_error_is_at_least_as_large(losses):
-    rows, known = len(losses), safe_mean(np.array(losses), 1.0)
-    summed = bounded_safe_mean(known.mean, 1.0, effective_rows=rows, test_share=1 / (rows + 1))
-    assert summed.mean == pytest.approx(known.mean)
-    assert summed.standard_error >= known.standard_error - 1e-9
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.floats(0.1, 10))
+def test_equal_weights_change_nothing_and_an_item_of_weight_0_does_not_count(losses, weight):
+    plain, losses = safe_mean(np.array(losses), 1.0), np.array(losses)
+    weights = np.append(np.full(len(losses), weight), 0.0)
+    for found in (
+        safe_mean(losses, 1.0, weight),
+        weighted_safe_mean(np.append(losses, 1.0), 1.0, weights, weight),
+    ):
+        assert found.mean == pytest.approx(plain.mean)
+        assert found.standard_error == pytest.approx(plain.standard_error)

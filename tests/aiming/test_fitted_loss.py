@@ -23,7 +23,6 @@ def test_the_risk_is_learned_by_the_kind_that_it_needs(curved, kind):
     contexts, actions, losses, _, rng = rows_of(1500, curved=curved)
     model = fit_loss(contexts, actions, losses, rng=rng)
     assert model.kind == kind
-    assert model.improvement > 0.05
     contexts, actions, _, risk, _ = rows_of(2000, seed=1, curved=curved)
     assert np.mean((model(contexts, actions) - risk) ** 2) < 0.2 * np.var(risk)
 
@@ -41,17 +40,13 @@ def test_without_a_pattern_or_with_few_losses_it_is_a_constant():
     assert kinds.count("constant") >= 6
 
 
-def test_fractions_weights_and_bounds():
-    contexts, actions, losses, _, rng = rows_of(600)
+def test_fractions_and_bounds():
+    contexts, actions, losses, *_ = rows_of(600)
     whole = fit_loss(contexts, actions, 5 * losses, rng=np.random.default_rng(1), bound=5.0)
     predicted = whole(contexts, actions)
     assert 0 <= predicted.min() < predicted.max() <= 5
     half = fit_loss(contexts, actions, 0.5 * losses, rng=np.random.default_rng(1))
     assert half(contexts, actions).mean() == pytest.approx(0.5 * losses.mean(), rel=0.1)
-    only = fit_loss(contexts, actions, losses, rng=rng, weights=(actions == 1).astype(float))
-    assert only(contexts, np.ones(600, int)).mean() == pytest.approx(
-        losses[actions == 1].mean(), abs=0.05
-    )
 
 
 def test_words_missing_numbers_and_policies_are_features():
@@ -86,9 +81,8 @@ def test_rewards_by_ridge_regression_or_a_constant():
 @pytest.mark.parametrize(
     "change",
     [
-        {"losses": [0.5, 2.0]}, {"losses": [0.5]}, {"losses": [-1.0, 0.0]}, {"weights": [1.0]},
-        {"weights": [1.0, -1.0]}, {"bound": 0.0}, {"actions": [[{}], [{}]]},
-        {"contexts": [[{}], [{}]]}, {"rng": 3},
+        {"losses": [0.5, 2.0]}, {"losses": [0.5]}, {"losses": [-1.0, 0.0]}, {"bound": 0.0},
+        {"actions": [[{}], [{}]]}, {"contexts": [[{}], [{}]]}, {"rng": 3},
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_refused(change):

@@ -96,7 +96,7 @@ def test_blocks_of_any_size_give_the_same_result(seed, kind, mixture, losses, wi
     log, whole = world.log(), world.calibrate()
     constraints = _constraints(log, "alpha", world.alphas, world.bounds, None)
     family = find_family(world.family)
-    problem = pose(log, world.proposals(), family, "empirical", 0.01, constraints)
+    problem, _ = pose(log, world.proposals(), family, "empirical", 0.01, constraints)
     problem.kernel.size = 3
     assert search(problem).largest() == {n: each.log_beta for n, each in whole.losses.items()}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.control.worlds import Geometric
-from tether.control.columns import Acting, PolicyPath
+from tether.control.columns import PolicyPath
 from tether.control.families import find_family
 from tether.control.log import Log, Proposals
 
@@ -32,14 +32,14 @@ REFUSED = {
     "safe_share": (0.5,),
     "max_ratio": (0.5, 1.5),
     "reward": (NANS,),
-    "acting": ("safe",),
+    "log_logged": (SAFE[1:],),
+    "log_logged_all": (TABLE,),
     "log_mix_all": (TABLE,),
 }
 CONTRADICT = {  # each other, or the rows
     "log_optimized_all": (TABLE[:, :1], TABLE - 1),
     **{"log_mix_all": (TABLE,), "log_safe": (TAKEN + 0.01,)},
 }
-LIMITED = Acting(SAFE, log_base_limit=np.full(N, -1.0))
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,7 @@ LIMITED = Acting(SAFE, log_base_limit=np.full(N, -1.0))
         ({"loss": {"harm": LOSS[1:]}}, "harm"),
         ({"log_mix": SAFE - 2, "safe_share": 0.5}, "safe_share"),
         ({"log_mix": SAFE, "safe_share": 1.5}, "safe_share"),
-        ({"acting": Acting(SAFE[1:])}, "log_logged"),
-        ({"acting": LIMITED}, "log_base_limit"),
-        ({"acting": Acting(SAFE, TABLE)}, "log_logged_all"),
+        ({"log_logged": SAFE, "log_base_limit": np.full(N, -1.0)}, "log_base_limit"),
         ({"log_safe_all": TABLE}, "log_optimized_all"),
         *(({**TABLES, name: value}, name) for name in CONTRADICT for value in CONTRADICT[name]),
         ({**TABLES, "log_optimized_all": np.exp(TABLE)}, "logarithm"),

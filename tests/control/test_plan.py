@@ -14,7 +14,7 @@ from tests.control.worlds import table_log
 from tether import plan
 from tether.control.calibrate import calibrate
 from tether.control.log import Log
-from tether.control.plan import _pass_probability
+from tether.control.plan import _pass_probability, _Points
 
 RULES = ({"alpha": 0.1}, {"promise": 0.1}, {"alpha": 0.1, "confidence": 0.9})
 
@@ -47,10 +47,11 @@ def test_the_probability_of_passing_is_that_of_simulated_logs(asked):
 @pytest.mark.parametrize("asked", RULES)
 def test_the_likely_number_of_rows_passes_with_the_probability_and_fewer_do_not(asked):
     made = plan(safe_risk=0.05, pass_probability=0.9, **asked)
-    likely, losses = int(made.rows_likely), (np.ones(1), np.array([0.05]))
-    assert _pass_probability(made, losses, likely) >= 0.9
-    assert min(_pass_probability(made, losses, n) for n in range(likely, likely + 50)) >= 0.9
-    assert min(_pass_probability(made, losses, n) for n in range(max(1, likely - 15), likely)) < 0.9
+    likely, losses = int(made.rows_likely), (np.array([0.95, 0.05]), np.array([0.0, 1.0]))
+    points = _Points(None, *losses, None)
+    assert _pass_probability(made, points, likely) >= 0.9
+    assert min(_pass_probability(made, points, n) for n in range(likely, likely + 50)) >= 0.9
+    assert min(_pass_probability(made, points, n) for n in range(max(1, likely - 15), likely)) < 0.9
     assert made.rows_needed <= made.rows_likely
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::tether.AssumptionWarning")
 
 def posed(log, proposals=None, family="clip", test_weight="empirical", blend=0.01):
     constraints = _constraints(log, "alpha", 0.2, 1.0, None)
-    return pose(log, proposals, find_family(family), test_weight, blend, constraints)
+    return pose(log, proposals, find_family(family), test_weight, blend, constraints)[0]
 
 
 def contextual(rows=12, contexts=3, draws=4, seed=0, **more):

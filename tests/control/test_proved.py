@@ -13,7 +13,6 @@ from tests.control.worlds import Geometric, table_log
 from tether._core.rows import Rows
 from tether.control.calibrate import calibrate
 from tether.control.chain import design, draw_uniform, factors, find_chain, soft_chain
-from tether.control.columns import Acting
 from tether.control.engine import COARSE, Constraint
 from tether.control.families import find_family
 from tether.control.log import Log, Proposals
@@ -59,7 +58,7 @@ class TableWorld:
 def posed(log, proposals=None, family="clip", alpha=PROMISE, **more):
     """The problem of a rule that needs no test weight."""
     constraints = (Constraint("loss", alpha, **more),)
-    return pose(log, proposals, find_family(family), None, 0.0, constraints)
+    return pose(log, proposals, find_family(family), None, 0.0, constraints)[0]
 
 
 def served_risk(found, risks_of):
@@ -346,10 +345,10 @@ def test_rows_of_rounds_are_weighed_against_the_policy_that_acted():
     given = {"context": context, "log_safe_all": tables[0], "log_optimized_all": tables[1]}
     given["log_mix_all"] = np.logaddexp(tables[0], acting[context]) - np.log(2)
     scores = tables[0][row, own], tables[1][row, own]
-    with pytest.raises(ValueError, match="acting"):
+    with pytest.raises(ValueError, match="log_logged"):
         calibrate(Log(loss, *scores, log_mix=log_mix, **given), promise=PROMISE)
-    known = Acting(logged_all[row, own], logged_all)
-    log = Log(loss, *scores, log_mix=log_mix, acting=known, **given)
+    acted = {"log_logged": logged_all[row, own], "log_logged_all": logged_all}
+    log = Log(loss, *scores, log_mix=log_mix, **acted, **given)
     chain = calibrate(log, promise=PROMISE).chain
     log_beta = chain.log_betas[len(chain.log_betas) // 2]
     density = log_softmax(np.minimum(tables[1], tables[0] + log_beta))

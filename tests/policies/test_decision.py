@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.stats import multinomial
 
@@ -276,6 +277,16 @@ def test_wrong_arguments_are_named(changed, error, named):
     arguments = {"new": new_rule, "promise": 0.22, **ASKED, **changed}
     with pytest.raises(error, match=named):
         tether.decide(table, **arguments)
+
+
+@pytest.mark.parametrize("frame", [dict, pa.table])
+def test_a_number_beside_words_stays_a_number(frame):
+    rows = {"age": np.arange(400) % 90, "ward": np.tile(["a", "b"], 200), "left": np.zeros(400)}
+    rows["act"], asked = rows["age"] % 4 < 2, {"action": "act", "loss": "left", "propensity": 0.5}
+    seen = []
+    new = lambda cases: (seen.append(cases[71].tolist()), cases[:, 0] > 50)[1]  # noqa: E731
+    tether.decide(frame(rows), new=new, promise=0.2, context=["age", "ward"], **asked)
+    assert seen[0] == [71, "b"]
 
 
 @pytest.mark.parametrize(("values", "dtype", "context"), [

@@ -14,7 +14,6 @@ from sklearn.svm import LinearSVC
 import tether
 from tests.fit import chi_square, fits
 from tether.policies import FinitePolicy, as_policy
-from tether.policies.policy import as_pair, in_order_of
 
 RNG = np.random.default_rng
 NAMES = np.array(["call", "visit", "wait"])
@@ -118,9 +117,12 @@ def test_policies_with_the_same_actions_in_another_order_are_aligned():
     first = tether.Categorical.from_probabilities(table, actions=NAMES)
     other = tether.Categorical.from_probabilities(lambda x: table[x][:, ::-1], actions=NAMES[::-1])
     contexts = np.arange(4)
-    for safe, optimized in (as_pair(first, other), (first, in_order_of(first, other))):
-        assert safe.actions.tolist() == optimized.actions.tolist()
-        assert np.allclose(safe.log_prob_all(contexts), optimized.log_prob_all(contexts))
+    for one, two in ((first, other), (other, first)):
+        same = tether.Tethered(one, two, 0.5)
+        assert same.actions.tolist() == one.actions.tolist()
+        assert np.allclose(same.log_prob_all(contexts), one.log_prob_all(contexts))
+        log = tether.make_log(one, two, contexts, NAMES[[0, 1, 2, 0]], np.zeros(4))
+        assert np.allclose(log.rows.columns["log_safe_all"], log.rows.columns["log_optimized_all"])
     unlike = tether.Categorical.from_probabilities(table, actions=["call", "visit", "mail"])
     with pytest.raises(ValueError, match="mail"):
         tether.Tethered(first, unlike, 1.0)

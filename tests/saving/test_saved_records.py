@@ -55,7 +55,7 @@ def write(path, entries, *, digest=False):
 
 
 def names_of(verification):
-    return {finding.name for finding in verification.problems}
+    return {each.name for each in verification.findings if each.ok is False}
 
 
 def changed(value):

@@ -1,7 +1,6 @@
 """The document of real runs of both kinds: its numbers are those of the history."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,11 +95,6 @@ def test_the_last_units_alone():
     assert shown["left_out"] == 5
     drawn = [each["points"] for chart in shown["charts"] for each in chart["series"]]
     assert {point[0] for points in drawn for point in points} == {6, 7, 8}
-
-
-def test_a_password_of_a_store_is_not_shown():
-    secret = replace(example("release"), store="postgresql://ann:secret@db/clinic")
-    assert "secret" not in page_html(document(secret))
 
 
 @pytest.mark.parametrize("name", ["release", "stopped", "controller"])

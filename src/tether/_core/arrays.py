@@ -19,7 +19,6 @@ Integers: TypeAlias = NDArray[np.int64]
 Booleans: TypeAlias = NDArray[np.bool_]
 """An array of truth values."""
 
-
 Contexts: TypeAlias = Any
 """One row per context (an array, a frame), or the number of actions where there are none."""
 Actions: TypeAlias = ArrayLike

@@ -104,12 +104,9 @@ def column_values(column: Any) -> NDArray[Any]:
 
 def _columns(contexts: Any) -> list[NDArray[Any]]:
     """The columns of checked contexts as arrays with one row per context."""
-    if hasattr(contexts, "iloc"):
-        if len(contexts.shape) == 1:
-            return [column_values(contexts)]
-        return [column_values(contexts.iloc[:, k]) for k in range(contexts.shape[1])]
-    if hasattr(contexts, "get_columns"):  # polars
-        return list(map(column_values, contexts.get_columns()))
+    if hasattr(contexts, "columns"):
+        table = getattr(contexts, "iloc", contexts)
+        return [column_values(table[:, k]) for k in range(contexts.shape[1])]
     if hasattr(contexts, "tocsr"):  # a SciPy sparse array
         table = contexts.tocsr(copy=True)
         table.sum_duplicates()
@@ -123,7 +120,7 @@ def _columns(contexts: Any) -> list[NDArray[Any]]:
     if hasattr(contexts, "candidates"):  # a shortlist: a context is known with its candidates
         own = contexts.contexts
         return [*([] if isinstance(own, int) else _columns(own)), contexts.candidates]
-    return [np.asarray(contexts)]
+    return [column_values(contexts) if hasattr(contexts, "to_numpy") else np.asarray(contexts)]
 
 
 def _cells(column: NDArray[Any]) -> list[bytes]:

@@ -8,8 +8,6 @@ from typing import Any
 
 FOR_DEVELOPMENT = {"bench", "docs", "experiments", "smollm", "test"}
 """Extras that users do not install."""
-MODULES = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
-"""Packages whose module has another name."""
 
 
 def how_to_install(what: str, error: ModuleNotFoundError) -> str | None:
@@ -18,7 +16,8 @@ def how_to_install(what: str, error: ModuleNotFoundError) -> str | None:
     for text in metadata.requires("tether") or []:
         read = re.match(r"([\w-]+).*extra == ['\"]([\w-]+)", text)
         if read is not None and read[2] not in FOR_DEVELOPMENT:
-            extras.setdefault(read[2], set()).add(MODULES.get(read[1], read[1]))
+            module = read[1].replace("scikit-learn", "sklearn").replace("-", "_")
+            extras.setdefault(read[2], set()).add(module)
     having = [each for each, modules in extras.items() if top in modules]
     if not having:
         return None

@@ -14,16 +14,14 @@ from tether._core.contexts import column_labels
 
 def names(frame: Frame) -> list[str]:
     """The column names of a frame."""
-    for attribute in ("column_names", "columns"):
-        listed = getattr(frame, attribute, None)
-        if listed is not None:
-            return [str(name) for name in listed]
-    dtype = getattr(frame, "dtype", None)
-    if dtype is not None and dtype.names:
-        return list(dtype.names)
-    if hasattr(frame, "keys"):
-        return [str(name) for name in frame.keys()]  # noqa: SIM118 - not every frame iterates keys
-    raise TypeError(f"frame must have named columns, got {type(frame).__name__}")
+    listed = getattr(frame, "column_names", getattr(frame, "columns", None))
+    if listed is None:
+        listed = getattr(getattr(frame, "dtype", None), "names", None)
+    if listed is None and hasattr(frame, "keys"):
+        listed = frame.keys()
+    if listed is None:
+        raise TypeError(f"frame must have named columns, got {type(frame).__name__}")
+    return [str(name) for name in listed]
 
 
 def column(frame: Frame, argument: str, name: str) -> NDArray[Any]:

@@ -17,9 +17,6 @@ from tether._core.words import counted
 if TYPE_CHECKING:
     from tether.policies.policy import Policy
 
-SCORES_PER_PART = 1 << 17
-"""How many actions or draws are scored at once, over all contexts of a part."""
-
 
 def draw(name: str, policy: Policy, contexts: Any, rng: np.random.Generator) -> NDArray[Any]:
     """One action per context, drawn by a policy."""
@@ -71,17 +68,20 @@ def score(
     return scores
 
 
-def table(name: str, policy: Any, contexts: Any) -> Floats:
-    """The log-probability of every action in each context, or one row if all contexts are alike."""
+def table(name: str, policy: Any, contexts: Any, actions: Any = None) -> Floats:
+    """The log-probability of every action in each context, or one row if all contexts are alike.
+
+    The columns are in the order of the `actions`, by default the policy's own.
+    """
     method = f"the {name} policy's log_prob_all"
     with _naming_the_policy(f"{method} failed on {counted(length(contexts), 'context')}"):
-        answer, actions = policy.log_prob_all(contexts), len(policy.actions)
+        answer, count = policy.log_prob_all(contexts), len(policy.actions)
     answer = by_action(method, answer, policy.actions)
     scores = validate.log_probabilities(method, answer, ndim=2, zero=True)
-    if scores.shape[1] != actions or len(scores) not in (1, length(contexts)):
+    if scores.shape[1] != count or len(scores) not in (1, length(contexts)):
         raise ValueError(
             f"{method} has shape {scores.shape}, expected "
-            f"{(length(contexts), actions)}: one row per context, one column per action"
+            f"{(length(contexts), count)}: one row per context, one column per action"
         )
     if not type(policy).__module__.startswith("tether.policies."):  # these normalize themselves
         with np.errstate(over="ignore"):
@@ -89,7 +89,10 @@ def table(name: str, policy: Any, contexts: Any) -> Floats:
         off = ~(np.abs(total - 1) <= validate.TABLE_SUM_TOLERANCE)
         if off.any():
             validate.reject(f"{method}: sum", total, off, "probabilities that sum to 1")
-    return scores
+    if actions is None or np.array_equal(policy.actions, actions):
+        return scores
+    columns = {action: column for column, action in enumerate(np.asarray(policy.actions).tolist())}
+    return scores[:, [columns[action] for action in np.asarray(actions).tolist()]]
 
 
 ERRORS_ABOUT_INPUT = (
@@ -111,19 +114,6 @@ def _naming_the_policy(failure: str) -> Iterator[None]:
         text = error if isinstance(error, (ValueError, RuntimeError)) else repr(error)
         about_input = isinstance(error, ERRORS_ABOUT_INPUT)
         raise (ValueError if about_input else RuntimeError)(f"{failure}: {text}") from error
-
-
-def check_absolute_continuity(log_safe: Floats, log_optimized: Floats) -> None:
-    """Refuse an optimized policy that takes actions which the safe policy never takes."""
-    if log_safe.min() > -np.inf:
-        return
-    outside = np.isneginf(log_safe) & (log_optimized > -np.inf)
-    if outside.any():
-        accepted = (
-            "no action that the safe policy never takes, since its log does not show what that "
-            "costs (restrict the optimized policy, or use family 'clip' with a finite beta)"
-        )
-        validate.reject("the safe policy's log_prob", log_safe, outside, accepted)
 
 
 def concatenate_actions(pieces: list[NDArray[Any]], rows: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ CAUTIOUS_STANDARD_ERRORS = 1.4
 class SafeMean:
     """The mean loss of the safe choice over a log, with its standard error.
 
-    >>> safe = safe_mean(np.array([0.0, 1.0] * 50), bound=1.0)
+    >>> safe = safe_mean(np.array([0.0, 1.0] * 50), 1.0, np.ones(100), 1.0)
     >>> round(safe.excess(0.5), 3), safe.excess(0.9) < 1e-9
     (0.02, True)
     """
@@ -47,23 +47,12 @@ class SafeMean:
         return SafeMean(self.mean + step + CAUTIOUS_STANDARD_ERRORS * error, error).excess(alpha)
 
 
-def safe_mean(losses: Floats, bound: float) -> SafeMean:
-    """The mean loss of the safe choice, from its losses on n rows and the bound of the next one."""
-    mean = float(losses.mean())
-    squares = float(np.square(losses - mean).sum()) + (bound - mean) ** 2
-    return SafeMean(mean, math.sqrt(squares) / (len(losses) + 1))
-
-
-def bounded_safe_mean(
-    mean: float, bound: float, *, effective_rows: float, test_share: float
-) -> SafeMean:
-    """The same from the mean alone, with the largest variance that losses in [0, bound] can have.
-
-    `test_share` is the test point's share of all weight; 1 / (n + 1) without weights.
-    """
-    mean = min(mean, bound)
-    variance = mean * (bound - mean) * (1 - test_share) ** 2 / effective_rows
-    return SafeMean(mean, math.sqrt(variance + (test_share * (bound - mean)) ** 2))
+def safe_mean(losses: Floats, bound: float, weights: Floats, test_weight: float) -> SafeMean:
+    """The mean loss of the safe choice, from weighted rows and a next one that costs the bound."""
+    total = float(weights.sum())
+    mean = float(weights @ losses) / total
+    off = np.append(weights * (losses - mean), test_weight * (bound - mean))
+    return SafeMean(mean, float(np.linalg.norm(off)) / (total + test_weight))
 
 
 def is_useful(promise: float, tolerated: float, bound: float) -> bool:

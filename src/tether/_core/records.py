@@ -133,8 +133,10 @@ def parse(path: str | Path) -> dict[str, Any]:
     return entries
 
 
-def findings(entries: dict[str, Any], key: PublicKey | None = None) -> Iterator[Finding]:
-    """Whether a record has the digest of its content, and whether a key signed it.
+def findings(
+    entries: dict[str, Any], key: PublicKey | None = None
+) -> Iterator[tuple[str, bool | None, str]]:
+    """Whether a record has the digest of its content, and whether a key signed it, in words.
 
     Only the signature itself is believed: the key that a record names may have been written by
     anyone.
@@ -147,12 +149,12 @@ def findings(entries: dict[str, Any], key: PublicKey | None = None) -> Iterator[
         right = False
     told = f"the content has the digest {digest}"
     changed = f"the content does not match its digest, {digest!r}: it was changed"
-    yield Finding("digest", right, told if right else changed)
+    yield "digest", right, told if right else changed
     named = signature.get("key") if isinstance(signature, dict) else None
     if key is None:
         told = f"claims to be signed by {named}: give the public key"
         forged = "not signed: whoever can write the file can forge it"
-        yield Finding("signature", None, forged if signature is None else told)
+        yield "signature", None, forged if signature is None else told
         return
     from tether._core import signing
 
@@ -161,7 +163,7 @@ def findings(entries: dict[str, Any], key: PublicKey | None = None) -> Iterator[
     valid = signing.verify(str(digest).encode(), signed, public, purpose=RECORD_PURPOSE)
     told = "a" if right and valid else "no"
     told += f" signature of this content by {signing.key_id(public)}; the record names {named}"
-    yield Finding("signature", right and valid, told)
+    yield "signature", right and valid, told
 
 
 def content_digest(value: Any) -> str:
@@ -229,57 +231,11 @@ class Saved:
         entries, kind = parse(path), kind_of(cls)
         if entries["kind"] != kind:
             raise ValueError(f"{path} holds {entries['kind']!r}, expected a saved {kind!r}")
-        for each in findings(entries, key):
-            if each.ok is False:
-                raise ValueError(f"{path}: {each.text}")
+        for _, right, text in findings(entries, key):
+            if right is False:
+                raise ValueError(f"{path}: {text}")
         names = entries.keys() - {"kind", "digest", "signature"}
         try:
             return cls._from_saved({name: entries[name] for name in names})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path} is not a complete {kind}: {error}") from error
-
-
-MARKS = {True: "ok", False: "WRONG", None: "not checked"}
-"""How the outcome of a check is shown."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """One thing that was checked, and whether it holds; None if it could not be checked."""
-
-    name: str
-    ok: bool | None
-    text: str
-
-    def __str__(self) -> str:
-        return f"{MARKS[self.ok]:<11}  {self.name}: {self.text}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Verification:
-    """Everything that was checked of a file or a store."""
-
-    subject: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether something was checked and nothing is wrong."""
-        return bool(self.findings) and not self.problems
-
-    @property
-    def problems(self) -> tuple[Finding, ...]:
-        """What is wrong."""
-        return tuple(finding for finding in self.findings if finding.ok is False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The subject, the findings and whether all is well, as plain values."""
-        plain: dict[str, Any] = to_plain(self)
-        return {**plain, "ok": self.ok}
-
-    def __str__(self) -> str:
-        checked = sum(finding.ok is not None for finding in self.findings)
-        outcome = f"{checked} of {checked} checks passed"
-        if not self.ok:
-            outcome = f"{len(self.problems)} of {checked} checks failed"
-        return "\n".join([f"{self.subject}: {outcome}", *(f"  {each}" for each in self.findings)])

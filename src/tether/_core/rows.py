@@ -8,11 +8,12 @@ results are combined over blocks in their order. So a kernel never sees where th
 from __future__ import annotations
 
 import contextvars
+import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,13 +29,39 @@ BLOCKS_PER_THREAD = 4
 THREADS_VARIABLE = "TETHER_THREADS"
 """The environment variable with the most threads to use; two without it."""
 
+np.empty(1 << 19)  # glibc sees 4 MB freed, and from then on keeps what blocks free
+"""Otherwise every array of a block is mapped anew: page faults cost as much as the arithmetic."""
+
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 COMBINE: dict[str, Callable[..., Any]] = {
-    "sum": np.add,
+    "sum": operator.add,
     "max": np.maximum,
     "logsum": np.logaddexp,
 }
+
+
+class Pass(NamedTuple):
+    """A kernel, how its results are combined over blocks, and how many rows it takes at a time."""
+
+    kernel: Callable[[Block], Mapping[str, Any]]
+    how: Mapping[str, str]
+    size: int = BLOCK
+
+    def add(self, total: dict[str, Any], found: Mapping[str, Any]) -> None:
+        """Combine what was found in one more block with the total."""
+        for name, value in found.items():
+            if (how := self.how[name]) == "concat":
+                total.setdefault(name, []).append(value)
+            else:
+                total[name] = COMBINE[how](total[name], value) if name in total else value
+
+    def joined(self, total: dict[str, Any]) -> dict[str, Any]:
+        """The total, with what is to be joined in one array."""
+        return {
+            name: np.concatenate(value, -1) if self.how[name] == "concat" else value
+            for name, value in total.items()
+        }
 
 
 class Rows:
@@ -83,15 +110,23 @@ class Rows:
 
         "logsum" is the log of a sum of exponentials; "concat" joins along the last axis.
         """
-        total: dict[str, Any] = {}
-        joined: dict[str, list[Any]] = {}
-        for found in self.map(kernel, size):
-            for name, value in found.items():
-                if how[name] == "concat":
-                    joined.setdefault(name, []).append(value)
-                else:
-                    total[name] = COMBINE[how[name]](total[name], value) if name in total else value
-        return {**total, **{name: np.concatenate(parts, -1) for name, parts in joined.items()}}
+        return self.together(it=Pass(kernel, how, size))["it"]
+
+    def together(self, **passes: Pass) -> dict[str, dict[str, Any]]:
+        """What `reduce` finds for each of several kernels, in one pass over the rows."""
+
+        def visit(block: Block) -> dict[str, list[Mapping[str, Any]]]:
+            return {
+                name: [each.kernel(own) for own in cut(block, each.size)]
+                for name, each in passes.items()
+            }
+
+        found: dict[str, dict[str, Any]] = {name: {} for name in passes}
+        for visited in self.map(visit, max(each.size for each in passes.values())):
+            for name, results in visited.items():
+                for result in results:
+                    passes[name].add(found[name], result)
+        return {name: passes[name].joined(total) for name, total in found.items()}
 
 
 def side_by_side(task: Callable[[A], T], items: Iterable[A], threads: int) -> Iterator[T]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     PrivateKey: TypeAlias = Ed25519PrivateKey | str | Path
     PublicKey: TypeAlias = Ed25519PublicKey | str | Path
 
-PRIVATE_ENDING, PUBLIC_ENDING = ".key", ".pub"
 SIGNATURE_PREFIX = "ed25519:"
 """How every signature begins."""
 
@@ -34,7 +33,7 @@ SIGNATURE_PREFIX = "ed25519:"
 def generate_keys(name: str | Path) -> str:
     """Write a new pair of keys, NAME.key (mode 0600) and NAME.pub; return its fingerprint."""
     private = _part("asymmetric.ed25519").Ed25519PrivateKey.generate()
-    secret, public = (Path(f"{name}{ending}") for ending in (PRIVATE_ENDING, PUBLIC_ENDING))
+    secret, public = Path(f"{name}.key"), Path(f"{name}.pub")
     files.require_target(secret)
     files.require_target(public)
     form = _part("serialization")

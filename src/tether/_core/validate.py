@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -32,17 +32,6 @@ TABLE_SUM_TOLERANCE = 1e-3
 """How far the probabilities of a finite action set may be from summing to one."""
 
 
-def _text_hint(values: Iterable[Any], meaning: str) -> str:
-    """How a column of words becomes numbers; empty if there is no text."""
-    words = list(dict.fromkeys(each for each in values if isinstance(each, str)))
-    if not words or meaning not in MEANT:
-        return ""
-    return (
-        f": a {meaning} is a number; write 1 for the word that means {MEANT[meaning]}, and keep "
-        f"missing values missing (here: {few(np.array(words, dtype=object))})"
-    )
-
-
 def floats(
     name: str, values: Any, *, ndim: int = 1, meaning: str = "number", finite: bool = False
 ) -> Floats:
@@ -52,10 +41,16 @@ def floats(
     except ValueError as error:
         raise ValueError(f"{name} is not a table of numbers: {error}") from error
     if array.dtype.kind not in "fiub":
-        hint = _text_hint(array.reshape(-1).tolist(), meaning)
-        if not hint:
-            reject_missing(name, array, *([MISSING_LOSS] if meaning == "loss" else []))
-        raise TypeError(f"{name} must hold real numbers, got {shown(array)}{hint}")
+        held = array.ravel().tolist()
+        words = list(dict.fromkeys(each for each in held if isinstance(each, str)))
+        if words and meaning in MEANT:
+            raise TypeError(
+                f"{name} must hold real numbers, got {few(np.array(words, dtype=object))}: a "
+                f"{meaning} is a number; write 1 for the word that means {MEANT[meaning]}, and "
+                f"keep missing values missing"
+            )
+        reject_missing(name, array, *([MISSING_LOSS] if meaning == "loss" else []))
+        raise TypeError(f"{name} must hold real numbers, got {shown(array)}")
     if array.ndim != ndim:
         got = f"the single value {array.item()!r}" if array.ndim == 0 else f"shape {array.shape}"
         hint = ": pass the column itself" if ndim == 1 and array.shape[1:] == (1,) else ""

@@ -183,7 +183,7 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
     """
     if (mean_losses(log_probabilities, predicted) <= alphas).all():
         return np.zeros(len(alphas))
-    from scipy.optimize import brentq, minimize
+    from scipy.optimize import minimize
     from scipy.special import logsumexp
 
     possible = log_probabilities > -np.inf
@@ -193,17 +193,12 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
 
     def dual(units: Floats) -> tuple[float, Floats]:
         """D and its gradient, in units in which every limit is 1."""
-        values = np.asarray(units) * limits
+        values = units * limits
         scores = log_probabilities - np.tensordot(values, predicted, 1)
         log_norm = logsumexp(scores, axis=1, keepdims=True)
         gradient = alphas - mean_losses(scores - log_norm, predicted)
         return float(log_norm.mean() + values @ alphas), gradient * limits
 
-    if len(alphas) == 1:  # a root of the gradient, which rises
-        if not limits[0] or dual(np.ones(1))[1][0] <= 0:
-            return np.asarray(limits)
-        root = brentq(lambda unit: dual(np.array([unit]))[1][0], 0.0, 1.0, xtol=1e-13)
-        return np.asarray(limits * root)
     start, bounds = np.full(len(alphas), 1 / MAX_TILT), [(0.0, 1.0)] * len(alphas)
     options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
     found = minimize(dual, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

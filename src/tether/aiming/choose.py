@@ -21,16 +21,18 @@ from numpy.typing import ArrayLike
 from tether._core import arrays, policy_calls, validate
 from tether._core.arrays import Actions, Contexts, Floats, Integers, Losses
 from tether._core.contexts import as_contexts, length
+from tether.aiming.aim import THE_LOSS
 from tether.aiming.fitted_loss import fit_rewards
 from tether.aiming.loss_models import LossModel, predict_losses, predict_table
-from tether.aiming.rows_and_candidates import Build, Candidate, LoggedRows
+from tether.aiming.rows_and_candidates import Build, Candidate
 from tether.control.calibrate import of_each
 from tether.control.engine import Constraint, search
 from tether.control.families import DEFAULT_BLEND, Family, blend_scores, find_family
 from tether.control.log import Log
 from tether.control.pose import pose
+from tether.policies.decision_rows import LoggedRows
 from tether.policies.normalizer import exact_log_psi
-from tether.policies.policy import as_pair, as_policy, is_finite, picked, positions, shared_actions
+from tether.policies.policy import as_policy, is_finite, picked, positions, shared_actions
 from tether.policies.shortlist import Shortlist
 
 MIN_ROWS_TO_CHOOSE, BUILD_FOLDS = 40, 5
@@ -158,8 +160,7 @@ def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) 
     columns = {"contexts": contexts, "actions": actions, "losses": losses, "rewards": rewards}
     arrays.check_row_indexes(columns)
     taken = arrays.plain_column("actions", actions)
-    several = isinstance(losses, Mapping)
-    named = losses if several else {"": losses}
+    named = losses if isinstance(losses, Mapping) else {THE_LOSS: losses}
     checked = {name: validate.losses("losses", values) for name, values in named.items()}
     for values in checked.values():
         validate.same_length("losses", values, "actions", len(taken))
@@ -168,7 +169,7 @@ def _as_rows(contexts: Any, actions: Any, losses: Any, rewards: Any, safe: Any) 
     if hasattr(safe, "predict_proba"):
         safe = as_policy("safe", safe)
     given = as_contexts(contexts, taken)
-    return LoggedRows(given, taken, checked if several else checked[""], reward, safe)
+    return LoggedRows(given, taken, checked, reward, safe)
 
 
 def _as_candidates(made: Any) -> dict[str, Candidate]:
@@ -181,7 +182,7 @@ def _as_candidates(made: Any) -> dict[str, Candidate]:
 
 def _constraints(rows: LoggedRows, alpha: Any, bound: Any) -> tuple[Constraint, ...]:
     """The tolerated expected value of each loss, and the largest possible one."""
-    names = list(rows.losses_by_name)
+    names = list(rows.losses)
     levels, bounds = of_each("alpha", alpha, names), of_each("bound", bound, names)
     return tuple(Constraint(name or "loss", levels[name], bounds[name]) for name in names)
 
@@ -213,7 +214,7 @@ class _Tables:
             log_optimized_all=optimized,
             log_mix_all=mix,
         )
-        problem = pose(log, None, self.family, "empirical", DEFAULT_BLEND, constraints)
+        problem, _ = pose(log, None, self.family, "empirical", DEFAULT_BLEND, constraints)
         return min(search(problem).largest().values()), problem.blend
 
     def values(self, index: Integers, rewards: Floats, log_beta: float, blend: float) -> Floats:
@@ -276,23 +277,20 @@ def _tables_of(
         predicted = predict_losses("rewards", reward_model, *drawn.pairs())
         shaped = predicted.reshape(log_safe.shape)
         return _Tables(family, taken, log_safe, optimized, shaped)
-    policy, safe = as_policy(name, policy), as_policy("safe", rows.safe)
+    policy, safe = as_policy(name, policy), as_policy("safe", rows.policy)
     if not (is_finite(policy) and is_finite(safe)):
         raise TypeError(
             f"candidate {name!r} has infinitely many actions: choose among shortlists of it, "
             f"tether.Shortlist(safe, optimized); got {arrays.shown(policy)}"
         )
-    safe, policy = as_pair(safe, policy)
-    actions: Any = shared_actions((safe, policy), ("safe", name))
-    shape = (length(rows.contexts), len(actions))
-    tables = [policy_calls.table("safe", safe, rows.contexts)]
-    tables.append(policy_calls.table(name, policy, rows.contexts))
-    contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
-    tables.append(predict_table("rewards", reward_model, contexts, actions))
+    policies: dict[str, Any] = {"safe": safe, name: policy}
     if logged_by is not None:
-        logged = as_policy("logged_by", logged_by)
-        table = policy_calls.table("logged_by", logged, rows.contexts)
-        tables.append(np.take(table, positions(logged.actions, actions), axis=1))  # type: ignore[attr-defined]
+        policies["logged_by"] = as_policy("logged_by", logged_by)
+    actions: Any = shared_actions(tuple(policies.values()), tuple(policies))
+    shape = (length(rows.contexts), len(actions))
+    tables = [policy_calls.table(*each, rows.contexts, actions) for each in policies.items()]
+    contexts = 1 if isinstance(rows.contexts, int) else rows.contexts
+    tables.insert(2, predict_table("rewards", reward_model, contexts, actions))
     taken = positions(actions, rows.actions)
     return _Tables(family, taken, *(np.broadcast_to(table, shape) for table in tables))
 
@@ -316,7 +314,7 @@ def _estimates(
                 pool, valued = np.flatnonzero(~mine), np.flatnonzero(mine)
                 if len(pool) and len(valued):
                     drawn = pool[(spread * len(pool)).astype(np.int64)]
-                    found = each.calibrate(drawn, taken[name].losses_by_name, constraints)
+                    found = each.calibrate(drawn, taken[name].losses, constraints)
                     values[known[valued]] = each.values(valued, taken[name].rewards, *found)
                 sums[name] += values
     plain, estimates = next(iter(sums.values())), {}

@@ -160,14 +160,12 @@ def _few_actions(actions: NDArray[Any]) -> NDArray[Any] | None:
 class FittedLoss:
     """A fitted loss model: call it with contexts and actions.
 
-    `kind` is "constant", "linear" or "quadratic". `improvement` says by how many nats per row the
-    held-out likelihood is better than that of a constant. The log odds of a constant are `shift`;
-    other kinds have shift + slope · those of `model`, a scikit-learn classifier, on `features`.
+    `kind` is "constant", "linear" or "quadratic". The log odds of a constant are `shift`; other
+    kinds have shift + slope · those of `model`, a scikit-learn classifier, on `features`.
     """
 
     kind: str
     bound: float
-    improvement: float
     shift: float
     slope: float = 0.0
     features: PairFeatures | None = None
@@ -188,7 +186,6 @@ def fit_loss(
     losses: ArrayLike,
     *,
     rng: np.random.Generator,
-    weights: ArrayLike | None = None,
     bound: float = 1.0,
     policies: Sequence[Any] = (),
 ) -> FittedLoss:
@@ -201,8 +198,6 @@ def fit_loss(
         actions are numbers or labels; losses are from 0 to `bound`.
     rng : numpy.random.Generator
         Assigns rows to folds.
-    weights : array-like of float, optional
-        How much each row counts, such as importance weights of the optimized policy.
     bound : float, default 1.0
         The largest possible loss.
     policies : sequence of Policy or classifier, default ()
@@ -218,69 +213,66 @@ def fit_loss(
     ('linear', array([0., 1.]))
     """
     validate.generator("rng", rng)
-    columns = {"contexts": contexts, "actions": actions, "losses": losses, "weights": weights}
-    arrays.check_row_indexes(columns)
+    arrays.check_row_indexes({"contexts": contexts, "actions": actions, "losses": losses})
     taken = arrays.plain_column("actions", actions)
     rows = as_contexts(contexts, taken)
     limit = validate.number("bound", bound, above=0, below=np.inf)
     loss = validate.losses("losses", losses)
     validate.same_length("losses", loss, "actions", len(taken))
     validate.reject_above_bound("losses", loss, limit)
-    weight = np.ones(len(loss)) if weights is None else validate.losses("weights", weights)
-    validate.same_length("weights", weight, "actions", len(taken))
-    share, weight = loss / limit, weight / max(weight.mean(), 1e-300)
+    share = loss / limit
     scoring = [
         each if hasattr(each, "log_prob") else as_policy("policies", each) for each in policies
     ]
     features = PairFeatures(rows, taken, scoring)
-    mean = (float(weight @ share) + 0.5) / (len(share) + 1)
-    best = FittedLoss("constant", limit, 0.0, float(np.log(mean) - np.log1p(-mean)))
+    mean = (float(share.sum()) + 0.5) / (len(share) + 1)
+    best = FittedLoss("constant", limit, float(np.log(mean) - np.log1p(-mean)))
     if min((share > 0).sum(), (share < 1).sum()) < LOSS_FOLDS:
         return best  # too few to learn from
     order = rng.permutation(len(share))
     fold = np.empty(len(share), dtype=np.int64)  # with about as many losses in each
     fold[order[np.argsort(share[order], kind="stable")]] = np.arange(len(share)) % LOSS_FOLDS
-    constant = likelihood = _likelihood(np.full(len(share), mean), share)
+    likelihood = _likelihood(np.full(len(share), mean), share)
     require("a fitted loss model", "sklearn")
     from sklearn.linear_model import LogisticRegression
 
     models = [LogisticRegression(C=strength, max_iter=500) for strength in RIDGE_STRENGTHS]
     for kind in ("linear", "quadratic")[: 1 + (len(share) >= MIN_ROWS_FOR_SQUARES)]:
         matrix = features(rows, taken, squares=kind == "quadratic")
-        tried = [_held_out(model, matrix, share, weight, fold) for model in models]
-        number = int(np.argmax([weight @ each[0] for each in tried]))
+        tried = [_held_out(model, matrix, share, fold) for model in models]
+        number = int(np.argmax([each[0].sum() for each in tried]))
         found, shift, slope = tried[number]
-        gain = weight * (found - likelihood)
+        gain = found - likelihood
         if gain.sum() > max(LEAST_GAIN, gain.std() * np.sqrt(len(gain))):
-            improvement, likelihood = float(np.mean(weight * (found - constant))), found
-            fitted = _fit(models[number], matrix, share, weight, np.arange(len(share)))
-            best = FittedLoss(kind, limit, improvement, shift, slope, features, fitted)
+            likelihood = found
+            fitted = _fit(models[number], matrix, share, np.arange(len(share)))
+            best = FittedLoss(kind, limit, shift, slope, features, fitted)
     return best
 
 
 def _held_out(
-    model: Any, matrix: Floats, share: Floats, weight: Floats, fold: Integers
+    model: Any, matrix: Floats, share: Floats, fold: Integers
 ) -> tuple[Floats, float, float]:
     """The likelihood of rows under models that have not seen their fold, after shift and slope."""
     from sklearn.linear_model import LogisticRegression
 
     log_odds, everything = np.empty(len(share)), np.arange(len(share))
     for number in range(LOSS_FOLDS):
-        fitted = _fit(model, matrix, share, weight, np.flatnonzero(fold != number))
+        fitted = _fit(model, matrix, share, np.flatnonzero(fold != number))
         log_odds[fold == number] = fitted.decision_function(matrix[fold == number])
-    scale = _fit(LogisticRegression(C=1e4), log_odds[:, None], share, weight, everything)
+    scale = _fit(LogisticRegression(C=1e4), log_odds[:, None], share, everything)
     slope = float(np.clip(scale.coef_[0, 0], 0.0, MAX_SLOPE))
     shift = float(scale.intercept_[0])
     return _likelihood(_chance(shift + slope * log_odds), share), shift, slope
 
 
-def _fit(model: Any, matrix: Floats, share: Floats, weight: Floats, rows: Integers) -> Any:
+def _fit(model: Any, matrix: Floats, share: Floats, rows: Integers) -> Any:
     """Fit a classifier of losses at the bound: a fraction of a loss is that fraction of a row."""
     from sklearn.base import clone
 
     lost, kept = rows[share[rows] > 0], rows[share[rows] < 1]
     classes = np.repeat([1, 0], [len(lost), len(kept)])
-    weights = np.concatenate([(weight * share)[lost], (weight * (1 - share))[kept]])
+    weights = np.concatenate([share[lost], 1 - share[kept]])
     return clone(model).fit(matrix[np.concatenate([lost, kept])], classes, sample_weight=weights)
 
 

@@ -1,4 +1,4 @@
-"""Training rows, and candidates to choose from: the optimized policy, and aimed versions of it."""
+"""Candidates to choose from: the optimized policy, and aimed versions of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tether._core.arrays import Floats, Integers
-from tether._core.contexts import take
 from tether.aiming.aim import THE_LOSS, aim, tilt
 from tether.aiming.fitted_loss import fit_loss
 from tether.aiming.tilted_policies import TemperedPolicy
 from tether.control.families import Family
+from tether.policies.decision_rows import LoggedRows
 from tether.policies.policy import as_policy, is_finite
 from tether.policies.shortlist import Shortlist
 
@@ -25,48 +23,8 @@ MULTIPLES, TEMPERATURES = (1.0, 2.0, 4.0), (1.0, 0.5)
 temperatures of the optimized policy."""
 
 
-@dataclass(frozen=True)
-class LoggedRows:
-    """Training rows of the safe policy, with rewards.
-
-    Parameters
-    ----------
-    contexts, actions, losses, rewards : array-like
-        The columns; contexts may be a frame, or a number where there are none, and several losses
-        are a mapping by name.
-    safe : Policy, optional
-        The safe policy. Its log-probabilities, if it has any, are features of loss models.
-    """
-
-    contexts: Any
-    actions: NDArray[Any]
-    losses: Floats | Mapping[str, Floats]
-    rewards: Floats
-    safe: Any = None
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    @property
-    def losses_by_name(self) -> dict[str, Floats]:
-        """The losses by name; a single loss has an empty one."""
-        return dict(self.losses) if isinstance(self.losses, Mapping) else {THE_LOSS: self.losses}
-
-    def take(self, index: Integers) -> LoggedRows:
-        """Select rows by their positions."""
-        several = isinstance(self.losses, Mapping)
-        losses = {name: loss[index] for name, loss in self.losses_by_name.items()}
-        return LoggedRows(
-            take(self.contexts, index),
-            self.actions[index],
-            losses if several else losses[THE_LOSS],
-            self.rewards[index],
-            self.safe,
-        )
-
-
 Build: TypeAlias = Callable[[LoggedRows, np.random.Generator], Mapping[str, Any]]
-"""From training rows to candidates by name, the plain one first; or to loss models by name."""
+"""From training rows to candidates by name, the plain one first."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +40,6 @@ def aimed_candidates(
     alpha: float | Mapping[str, float],
     *,
     bound: float | Mapping[str, float] = 1.0,
-    fit: Build | None = None,
     families: Sequence[str | Family] = (),
     sizes: Sequence[int] | None = None,
 ) -> Build:
@@ -95,9 +52,6 @@ def aimed_candidates(
         rows' safe policy, as is a `Shortlist`.
     alpha, bound : float or mapping of str to float
         The tolerated expected loss and the largest possible one, 1 by default; or one per loss.
-    fit : callable, optional
-        A function of (rows, rng) that returns a loss model for each loss, by name, in place of
-        `fit_loss`.
     families : sequence of str or Family, default ()
         Families other than clip for the optimized policy as it is, untilted: "mix".
     sizes : sequence of int, optional
@@ -112,22 +66,18 @@ def aimed_candidates(
     given = optimized if isinstance(optimized, Shortlist) else as_policy("optimized", optimized)
     targets = alpha if isinstance(alpha, Mapping) else {THE_LOSS: alpha}
 
-    def fit_each(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
-        known = [each for each in (rows.safe, given) if hasattr(each, "log_prob")]
+    def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
+        known = [each for each in (rows.policy, given) if hasattr(each, "log_prob")]
         columns, models = (rows.contexts, rows.actions), {}
-        for name, losses in rows.losses_by_name.items():
+        for name, losses in rows.losses.items():
             limit = bound[name] if isinstance(bound, Mapping) else bound
             models[name] = fit_loss(*columns, losses, rng=rng, bound=limit, policies=known)
-        return models
-
-    def build(rows: LoggedRows, rng: np.random.Generator) -> dict[str, Any]:
-        models = dict((fit or fit_each)(rows, rng))
-        bases = _bases(given, rows.safe, sizes)
+        bases = _bases(given, rows.policy, sizes)
         warm = [name for name, base in bases.items() if isinstance(base, TemperedPolicy)]
         candidates = {name: base for name, base in bases.items() if name not in warm}
         for family in families:
             candidates[str(getattr(family, "name", family))] = Candidate(given, family)
-        if all(getattr(model, "kind", "") == "constant" for model in models.values()):
+        if all(model.kind == "constant" for model in models.values()):
             return candidates
         for name, base in bases.items():
             suffix = name.removeprefix(PLAIN).removeprefix(", ")
@@ -153,7 +103,7 @@ def _bases(given: Any, safe: Any, sizes: Sequence[int] | None) -> dict[str, Any]
             bases[f"{PLAIN}, temperature {warmth:g}"] = TemperedPolicy(given, warmth)
         sizes, temperatures = sizes or (), temperatures[:1]
     if safe is None and sizes != ():
-        raise TypeError("safe is required for shortlists: pass LoggedRows(…, safe=safe)")
+        raise TypeError("safe is required for shortlists, whose candidates it draws")
     for size in SHORTLIST_SIZES_TO_TRY if sizes is None else sizes:
         for warmth in temperatures:
             suffix = "" if warmth == 1 else f", temperature {warmth:g}"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tether._core import files, signing
-from tether._core.files import redact_url
 from tether.cli.tables import LOG_OPTIONS, read_log
 from tether.cli.terminal import (
     ALARM_STANDS,
@@ -140,7 +139,7 @@ def export(
     """Copy a run that may be in use, as of one moment: a backup, or a file for auditors."""
     with open_run(store) as run:
         run.export(target)
-    print_line(f"Exported: {redact_url(target)}")
+    print_line("Exported.")
 
 
 @command()
@@ -151,15 +150,15 @@ def import_(
     from tether.runs import import_run
 
     import_run(source, store)
-    print_line(f"Imported into {redact_url(store)}")
+    print_line("Imported.")
 
 
 @command()
 def keygen(name: Annotated[Path, argument("Write NAME.key and NAME.pub.")]) -> None:
     """Make a pair of Ed25519 keys: NAME.key signs and stays secret, NAME.pub checks."""
     made = signing.generate_keys(name)
-    print_line(f"Private key: {name}{signing.PRIVATE_ENDING} (keep it secret)")
-    print_line(f"Public key:  {name}{signing.PUBLIC_ENDING}")
+    print_line(f"Private key: {name}.key (keep it secret)")
+    print_line(f"Public key:  {name}.pub")
     print_line(f"Key id:      {made}")
 
 
@@ -211,14 +210,15 @@ def verify(
 
 def _verify_run(store: str, key: Path | None) -> Any:
     """What a replay finds, as a verification."""
-    from tether._core.records import Finding, Verification
+    from tether.saving.verify_record import Finding, Verification
 
     with open_run(store) as run:
         found = [Finding("replay", False, each) for each in run.verify(key)]
+        name = run.history().store
     if not found:
         told = "not compared with a public key" if key is None else "signed with this key"
         found = [
             Finding("replay", True, "the chain, the rules and all decisions hold"),
             Finding("signature", None if key is None else True, told),
         ]
-    return Verification(redact_url(store), tuple(found))
+    return Verification(name, tuple(found))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tether.control.calibration import Calibration, LossResult, PromiseTerms
-    from tether.control.columns import Acting, PolicyPath
+    from tether.control.columns import PolicyPath
     from tether.control.engine import Constraint, Measured
     from tether.control.families import BudgetedClip, Clip, Family, Mix, find_family
     from tether.control.gains import Gain, PolicyMeans, WeightedMean
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tether.control.mixture import mixture_log_density, permutation_weights
 
 __all__ = [
-    "Acting",
     "BudgetedClip",
     "Calibration",
     "Clip",

@@ -14,12 +14,14 @@ from dataclasses import replace
 import numpy as np
 
 from tether._core import validate
+from tether._core.rows import Pass
 from tether._core.words import AssumptionWarning, warn_user
 from tether.control.calibration import Calibration, LossResult, all_warnings, why_not_useful
 from tether.control.chain import Chain, draw_uniform, find_chain
-from tether.control.checks import check_rows, is_refuted
+from tether.control.checks import checks, findings, is_refuted
 from tether.control.engine import (
     COARSE,
+    LARGEST_LOG,
     Constraint,
     Levels,
     Measured,
@@ -140,7 +142,10 @@ def calibrate(
         raise ValueError(f"safe_risk goes with promise= alone, got {safe_risk!r} with {rule}=")
     constraints = _constraints(log, asked, targets, bound, ratio_error)
     needed = test_weight if rule == "alpha" or not isinstance(test_weight, str) else None
-    problem, chain, found = pose(log, proposals, chosen, needed, blend, constraints), None, None
+    doubts = checks(log.rows, error := constraints[0].ratio_error)
+    problem, first = pose(log, proposals, chosen, needed, blend, constraints, doubts=doubts)
+    chain: Chain | None = None
+    found: Search | None = None
     notes: tuple[str, ...] = ()
     shared = problem.shares_draws and problem.kernel.from_draws
     if rule == "alpha":
@@ -159,8 +164,8 @@ def calibrate(
         if confidence is not None:
             from tether.control.confidence import certify
 
-            own, error = certify(weights, len(log), confidence), looks * (1 - confidence)
-            confidence = 1 - validate.number("looks·(1 − confidence)", error, above=0, below=0.999)
+            own, wrong = certify(weights, len(log), confidence), looks * (1 - confidence)
+            confidence = 1 - validate.number("looks·(1 − confidence)", wrong, above=0, below=0.999)
         else:
             uniform = draw_uniform(problem.rows, validate.integer("seed", seed, 0))
             known = _known_risks(safe_risk, constraints)
@@ -174,21 +179,33 @@ def calibrate(
         levels = problem.levels(weights.t[coarse])  # coarse points are enough for the curve
     log_beta = min(own.values()) if chain is None else chain.log_beta
     nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
-    measured = measure(problem, float(problem.kernel.coarse[0]) if nowhere else log_beta)
-    gain, changed = None, measured.changed if log_beta > -np.inf else 0.0
-    if spread or "reward" in log.rows.names or log.has_tables:
-        from tether.control.estimates import measure_gain
+    beside: dict[str, Pass] = {}
+    if found is not None and log_beta > -np.inf:
+        from tether.control.promise import without_each
 
-        gain = measure_gain(problem, log_beta, measured, chain)
+        beside = without_each(found, log_beta)
+    has_gain = spread or "reward" in log.rows.names or log.has_tables
+    if has_gain:
+        from tether.control.estimates import gain_pass, make_gain
+
+        beside["gain"] = gain_pass(problem, log_beta, chain)
+    at = float(problem.kernel.coarse[0]) if nowhere else log_beta
+    measured, sums = measure(problem, at, **beside)
+    gain, changed = None, measured.changed if log_beta > -np.inf else 0.0
+    change = sums.get("change", {"change": -np.inf})["change"] - measured.log_total
+    moved = math.exp(min(change, LARGEST_LOG)) if log_beta > -np.inf else np.inf
+    if has_gain:
+        gain = make_gain(problem, log_beta, chain, measured, sums["gain"])
         changed = gain.changed  # at all betas that are served
     draws = None if proposals is None else proposals.rows
-    doubts = check_rows(log.rows, draws, log.contextual, log.context, constraints[0].ratio_error)
+    unknown = log.contextual and log.context is None
+    said = findings(log.rows, first["doubts"], draws, error, contexts_unknown=unknown)
     result = Calibration(
         rule=rule,
         log_beta=log_beta,
         family=problem.family.name,
         blend=problem.blend,
-        losses=_losses(problem, measured, log_beta, own, levels, found, chain),
+        losses=_losses(rule, problem, measured, log_beta, own, levels, chain, moved),
         rows=measured.rows,
         contextual=log.contextual,
         confidence=confidence,
@@ -196,7 +213,7 @@ def calibrate(
         chain=chain,
         gain=gain,
         probes=log.probes,
-        warnings=(*notes, *log.warnings, *doubts),
+        warnings=(*notes, *log.warnings, *said),
     )
     result = replace(result, warnings=all_warnings(result, looks))
     if result.exists and (is_refuted(result.warnings) or not measured.covered):
@@ -222,21 +239,21 @@ def _too_few_draws(problem: Problem, log: Log, asked: str) -> str:
 
 
 def _losses(
+    rule: str,
     problem: Problem,
     measured: Measured,
     log_beta: float,
     log_betas: Mapping[str, float],
     levels: Levels,
-    found: Search | None,
     chain: Chain | None,
+    moved: float,
 ) -> dict[str, LossResult]:
     """What is known of every loss, and promised of it by the rule; the bound without a beta."""
-    losses, exists, moved = {}, log_beta > -np.inf, np.inf
-    if found is not None:
-        from tether.control.promise import instability, make_terms
+    losses, exists = {}, log_beta > -np.inf
+    if rule == "alpha":
+        from tether.control.promise import make_terms
 
         _check_test_weight(problem, measured)
-        moved = instability(found, log_beta, measured.log_total) if exists else np.inf
     for place, each in enumerate(problem.constraints):
         mean, error = measured.safe_means[each.name]
         risk, promise, terms = measured.risks[each.name], each.alpha, None
@@ -244,7 +261,7 @@ def _losses(
             # what the theorem says instead where the safe policy's risk is clearly above the level
             clearly = mean - 2 * error > chain.levels[each.name]
             promise = min(each.bound, chain.risk_limit(each.name, mean if clearly else 0.0))
-        elif found is not None:
+        elif rule == "alpha":
             terms = make_terms(problem, each, log_beta, measured, moved)
             promise = terms.total
             if exists and not risk <= each.alpha * (1 + RISK_TOLERANCE):

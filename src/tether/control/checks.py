@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core.arrays import Floats
-from tether._core.rows import ODD, Block, Rows, hash_rows
+from tether._core.rows import ODD, Block, Pass, Rows, hash_rows
 from tether.control.columns import SOURCES as POLICIES
 from tether.control.engine import LARGEST_BASE, SAME_SCORE
 
@@ -55,20 +55,40 @@ def is_refuted(warnings: Iterable[str]) -> bool:
 def check_rows(
     rows: Rows,
     draws: Rows | None = None,
-    contextual: bool = False,
     context: NDArray[Any] | None = None,
     ratio_error: float = 1.0,
 ) -> tuple[str, ...]:
     """Say what looks wrong about the rows of a log, and about fresh draws, a sentence for each.
 
-    `contextual` says whether there are contexts, which may come back, and `context` has them where
-    they are in memory; ratios of probabilities may be wrong by a factor `ratio_error`.
+    Ratios of probabilities may be wrong by a factor `ratio_error`.
     """
-    if context is not None:
-        codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
-        rows = Rows({**rows.columns, "context": codes})
+    found = with_codes(rows, context).together(doubts=checks(rows, ratio_error))["doubts"]
+    return findings(rows, found, draws, ratio_error)
+
+
+def with_codes(rows: Rows, context: NDArray[Any] | None) -> Rows:
+    """The rows with their contexts as numbers, where these are in memory."""
+    if context is None:
+        return rows
+    codes = np.unique(context, return_inverse=True)[1].astype(np.float64)
+    return Rows({**rows.columns, "context": codes})
+
+
+def checks(rows: Rows, ratio_error: float) -> Pass:
+    """What is summed over the rows."""
     sums = partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SAMPLED, ROOM * ratio_error)
-    found = rows.reduce(sums, HOW)
+    return Pass(sums, HOW)
+
+
+def findings(
+    rows: Rows,
+    found: dict[str, Any],
+    draws: Rows | None,
+    ratio_error: float,
+    *,
+    contexts_unknown: bool = False,
+) -> tuple[str, ...]:
+    """What the sums say; where contexts are not known, equal rows may be in different ones."""
     findings: list[str] = []
     if found["gap"] < SAME_SCORE and len(rows) > 1:
         findings.append(
@@ -80,7 +100,7 @@ def check_rows(
         if "actions" in found:
             findings += _tables(found, ROOM * ratio_error)
         findings += _losses(rows, found)
-    if not contextual or "log_safe_all" in rows.names or context is not None:
+    if not contexts_unknown or "log_safe_all" in rows.names:
         findings += _copies(found["hashes"], len(rows))
     if draws is not None and len(draws) == len(rows) and _digest(draws) == _digest(rows):
         findings.append(
@@ -164,9 +184,9 @@ def _digest(rows: Rows) -> int:
     def kernel(block: Block) -> dict[str, Any]:
         scores = (np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES)
         safe, optimized = (each.view(np.uint64) for each in scores)
-        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum()}
+        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum(keepdims=True)}
 
-    return int(rows.reduce(kernel, {"sum": "sum"})["sum"])
+    return int(rows.reduce(kernel, {"sum": "sum"})["sum"][0])
 
 
 # ---- what it tells -----------------------------------------------------------------------------

@@ -28,26 +28,10 @@ SAME_ACTION_TOLERANCE = 1e-4  # how far the scores of a row may be from those of
 MIN_ROWS_OF_PROBABILITIES = 20  # fewer log-densities may all lie between 0 and 1 by chance
 MAX_STANDARD_ERRORS = 6.0  # a mass further above 1 than this is an error, not chance
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
-ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all")
-LOG_COLUMNS = (*DRAW_COLUMNS, "reward", *ACTION_TABLES)
-SCANNED_COLUMNS = (*LOG_COLUMNS, "log_logged", "log_base_limit", "safe_draws", "optimized_draws")
+ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all", "log_logged_all")
+LOG_COLUMNS = (*DRAW_COLUMNS, "reward", "log_logged", "log_base_limit", "by_safe", *ACTION_TABLES)
+SCANNED_COLUMNS = (*LOG_COLUMNS, "safe_draws", "optimized_draws")
 SOURCES = ("safe", "optimized")
-
-
-@dataclass(frozen=True)
-class Acting:
-    """The policies that acted in the rows of a log, where it was not always the safe policy."""
-
-    #: The log-density of each row's action under the policy that acted in that row.
-    log_logged: Floats
-    #: The same for every action of the row's tables (rows × actions).
-    log_logged_all: Floats | None = None
-    #: For each row, the log of a number that safe over acting density cannot exceed at any action
-    #: in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
-    #: default. It must not depend on the action that was taken.
-    log_base_limit: Floats | None = None
-    #: In which rows the safe policy acted; a promise and a confidence also bet on these alone.
-    by_safe: Booleans | None = None
 
 
 class PolicyPath:
@@ -209,7 +193,7 @@ def checked(given: Mapping[str, Any], *, draws: bool = False) -> Block:
         elif name in ("log_base_limit", "drawn_at"):
             columns[name] = validate.floats(name, values)
         elif name in ("from_safe", "by_safe"):
-            columns[name] = values
+            columns[name] = np.asarray(values, np.bool_)
         else:
             table = name.endswith(("_all", "_path"))
             zero = draws or table or name == "log_optimized"
@@ -271,7 +255,8 @@ NEEDED = (
     *((("log_safe_all",), "log_optimized_all"), (("log_optimized_all",), "log_safe_all")),
     *((("log_mix_all",), "log_safe_all"), (("log_mix_all",), "log_mix")),
     (("log_mix", "log_safe_all"), "log_mix_all"),  # at every action, not only at those taken
-    *((("log_logged_all",), "log_safe_all"), (("log_base_limit",), "log_logged")),
+    *((("log_logged_all",), "log_safe_all"), (("log_logged_all",), "log_logged")),
+    *((("log_base_limit",), "log_logged"), (("by_safe",), "log_logged")),
     *((("safe_draws",), "optimized_draws"), (("optimized_draws",), "safe_draws")),
 )
 """Columns, and the one that they need together."""
@@ -293,13 +278,11 @@ def _check_tables(columns: Block) -> None:
         return
     shape = columns["log_safe_all"].shape
     matches: Booleans = np.ones(shape, dtype=np.bool_)
-    for name in (*ACTION_TABLES, "log_logged_all"):
+    for name in ACTION_TABLES:
         if (table := columns.get(name)) is None:
             continue
         if table.shape != shape:
             raise ValueError(f"{name} has shape {table.shape} but log_safe_all {shape}")
-        if name == "log_logged_all":
-            continue
         total = np.exp(table).sum(axis=1)
         _reject_first(
             np.abs(total - 1) > validate.TABLE_SUM_TOLERANCE,
@@ -312,7 +295,7 @@ def _check_tables(columns: Block) -> None:
     _reject_first(
         np.asarray(~matches.any(axis=1)),
         "row {row} took an action with log_safe {:g} and log_optimized {:g}: no action of its "
-        "tables (log_safe_all, log_optimized_all) has these and its log_mix",
+        "tables (log_safe_all, log_optimized_all) has these, its log_mix and its log_logged",
         *(columns["log_safe"], columns["log_optimized"]),
     )
 

@@ -32,7 +32,7 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers
-from tether._core.rows import Block, Rows
+from tether._core.rows import Block, Pass, Rows
 
 if TYPE_CHECKING:
     from tether.control.families import Family
@@ -344,8 +344,10 @@ class Measured:
         return not self.coverage_limit < 1 - COVERAGE_MARGIN
 
 
-def measure(problem: Problem, log_beta: float) -> Measured:
-    """One pass over the rows at one beta."""
+def measure(
+    problem: Problem, log_beta: float, **beside: Pass
+) -> tuple[Measured, dict[str, dict[str, Any]]]:
+    """One pass over the rows at one beta, and what other kernels find in the same pass."""
     kernel, constraints = problem.kernel, problem.constraints
     t = kernel.at([log_beta])
     unit = float(kernel.log_unit(problem, t)[0])
@@ -379,7 +381,8 @@ def measure(problem: Problem, log_beta: float) -> Measured:
     how = dict.fromkeys(("w", "ww", "sums", "ratio", "draws"), "logsum")
     how |= dict.fromkeys(("rows", "changed", "safe"), "sum")
     how |= dict.fromkeys(("top", "most", "safe most", "harms"), "max")
-    found = problem.rows.reduce(one_pass, how, kernel.size)
+    others = problem.rows.together(measured=Pass(one_pass, how, kernel.size), **beside)
+    found = others.pop("measured")
     test = float(found["top"] if problem.carried else kernel.log_test(problem, t)[0])
     total, rows = float(np.logaddexp(found["w"], test)), int(found["rows"])
     risks, safe_means, harms = {}, {}, {}
@@ -393,7 +396,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         harms[each.name] = float(np.exp(min(harm, LARGEST_LOG)))
     size = np.exp(2 * found["w"] - found["ww"]) if found["w"] > -np.inf else 0.0
     coverage, limit = _coverage(problem, found, unit, test, float(t[0]))
-    return Measured(
+    measured = Measured(
         rows,
         risks,
         effective_sample_size=float(size),
@@ -409,6 +412,7 @@ def measure(problem: Problem, log_beta: float) -> Measured:
         safe_means=safe_means,
         harms=harms,
     )
+    return measured, others
 
 
 def _safe_mean(sums: Floats, most: float, bound: float) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tether._core.arrays import Floats
-from tether._core.rows import Block
+from tether._core.rows import Block, Pass
 from tether.control.chain import Chain
 from tether.control.engine import LARGEST_BASE, Measured, Problem, scores
 from tether.control.gains import CONFIDENCE, Gain, PolicyMeans, WeightedMean
@@ -31,19 +31,22 @@ LEAST_SHOWN, MISSING_ERRORS = 0.85, 4.0
 """No mean is stated where the mean weight is below this, or this many standard errors below 1."""
 
 
-def measure_gain(
-    problem: Problem, log_beta: float, measured: Measured, chain: Chain | None
-) -> Gain:
-    """One pass over the rows of the problem that a calibration was found on.
-
-    The tethered policy is the one that is served: with a chain that is spread, all its betas. The
-    optimized policy is the one that was given, without a blend.
-    """
+def served_betas(problem: Problem, log_beta: float, chain: Chain | None) -> tuple[Floats, Floats]:
+    """The log betas that are served, with a chain that is spread several, and their shares."""
     t, shares = np.array([log_beta]), np.array([0.0, 1.0])
     if chain is not None and chain.spread:
         t, shares = chain.log_betas, chain.probabilities
     served = (shares[1:] > 0) & (t > -np.inf)
-    kernel, t, weight_of = problem.kernel, problem.kernel.at(t[served]), shares[1:][served]
+    return problem.kernel.at(t[served]), shares[1:][served]
+
+
+def gain_pass(problem: Problem, log_beta: float, chain: Chain | None) -> Pass:
+    """Sums over the rows of the problem that a calibration was found on.
+
+    The tethered policy is the one that is served: with a chain that is spread, all its betas. The
+    optimized policy is the one that was given, without a blend.
+    """
+    kernel, (t, weight_of) = problem.kernel, served_betas(problem, log_beta, chain)
     unit = kernel.log_unit(problem, t)[:, None] if len(t) else np.zeros((0, 1))
 
     def one_pass(block: Block) -> dict[str, Any]:
@@ -67,8 +70,14 @@ def measure_gain(
         }
 
     how = dict.fromkeys(("rows", "sums", "changed"), "sum") | {"most": "max", "ends": "max"}
-    size = kernel.size if len(t) < 2 else max(64, (1 << 20) // len(t))
-    sums = problem.rows.reduce(one_pass, how, size)
+    return Pass(one_pass, how, kernel.size if len(t) < 2 else max(64, (1 << 20) // len(t)))
+
+
+def make_gain(
+    problem: Problem, log_beta: float, chain: Chain | None, measured: Measured, sums: dict[str, Any]
+) -> Gain:
+    """What the sums say about the gain."""
+    t, weight_of = served_betas(problem, log_beta, chain)
     rows, has_reward = int(sums["rows"]), "reward" in problem.rows.names
     names = [each.name for each in problem.constraints]
     bounds = [None] * has_reward + [each.bound for each in problem.constraints]
@@ -89,7 +98,7 @@ def measure_gain(
         means.append(PolicyMeans(each[0], each[1], each[2], difference))
     family, notes = problem.family, []
     routed = [family.optimized_share(k) or 0.0 for k in t] if family.single_draw else None
-    if kernel.from_draws:
+    if problem.kernel.from_draws:
         notes = ["weights come from draws: the share of decisions that change is a bit too large"]
         if problem.shares_draws:
             notes.append("rows share draws, whose common noise no interval allows for")

@@ -22,7 +22,7 @@ from tether._core.arrays import Floats
 
 DEFAULT_BLEND = 0.01  # the share of the safe policy in a blend
 DEFAULT_BUDGET = 16  # the most proposals per action where the user states none
-NEGLIGIBLE_LOG_ACCEPTANCE = -40.0  # below this, c/p differs from the budget by less than rounding
+SMALLEST_LOG_ACCEPTANCE = -700.0  # smaller rates count as this: its exponential is a float
 PATH_NAME = re.compile(r"token_(clip|mix)(\((0\.\d+)\))?")  # in parentheses the share of a blend
 
 
@@ -197,12 +197,10 @@ def exact_averages(log_accepted: Floats, budget: int) -> tuple[Floats, Floats]:
 
     With p the acceptance rate these are c/p and 1 − c, where c = 1 − (1 − p)^budget.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    log_accepted = np.maximum(log_accepted, SMALLEST_LOG_ACCEPTANCE)
+    with np.errstate(divide="ignore"):
         log_fallback = budget * np.log1p(-np.exp(log_accepted))
-        log_tries = np.log(-np.expm1(log_fallback)) - log_accepted
-    # Where hardly any proposal is accepted, c/p is the budget, and p itself may underflow.
-    rare = log_accepted < NEGLIGIBLE_LOG_ACCEPTANCE
-    return np.where(rare, np.log(budget), log_tries), log_fallback
+    return np.log(-np.expm1(log_fallback)) - log_accepted, log_fallback
 
 
 @dataclass(frozen=True)

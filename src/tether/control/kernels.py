@@ -8,7 +8,6 @@ follow from bins by one recurrence, and ψ(β) cancels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
@@ -17,8 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether._core.arrays import Floats, Integers
-from tether._core.rows import BLOCK, Block, Rows
-from tether.control.engine import COARSE, LAST, PARTS, Problem, log_add, log_of, scores
+from tether._core.rows import BLOCK, Block, Pass, Rows
+from tether.control.engine import (
+    COARSE,
+    LAST,
+    PARTS,
+    Constraint,
+    Problem,
+    log_add,
+    log_of,
+    scores,
+)
 from tether.control.families import Family, exact_averages, limit_density
 
 FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
@@ -80,7 +88,7 @@ class Kernel:
 
         def kernel(block: Block) -> dict[str, Any]:
             made = self.weigh(block, t, problem)
-            found = _log_dots(made.told, block, problem)
+            found = _log_dots(made.told, block, problem.constraints)
             return {name: each[..., made.place] for name, each in found.items()} | {"top": made.top}
 
         how = {"sums": "logsum", "most": "max", "top": "max"}
@@ -135,24 +143,51 @@ class Kernel:
         return problem.draws, 1
 
 
-def _log_dots(logs: Floats, block: Block, problem: Problem) -> dict[str, Any]:
+def _log_dots(logs: Floats, block: Block, constraints: tuple[Constraint, ...]) -> dict[str, Any]:
     """Logs of Σ amount·e^logs over rows, for every constraint, and the largest logs."""
     most = logs.max(axis=1)
     unit = np.where(most > -np.inf, most, 0.0)
     plain = np.exp(logs - unit[:, None])
-    dots = [[plain @ amount for amount in each.amounts(block)] for each in problem.constraints]
+    dots = [[plain @ amount for amount in each.amounts(block)] for each in constraints]
     return {"sums": log_of(dots) + unit, "most": most}
 
 
 # ---- without contexts: clip by bins, mix by two sums -------------------------------------------
 
 
+class OnePassKernel(Kernel):
+    """A family whose sums at any number of betas follow from one pass over the rows."""
+
+    size = BLOCK
+
+    def __init__(self) -> None:
+        self._kept: dict[object, tuple[Rows, dict[str, Any]]] = {}
+
+    def gather(self, constraints: tuple[Constraint, ...]) -> Pass:
+        """That pass."""
+        raise NotImplementedError
+
+    def keep(self, what: object, rows: Rows, found: dict[str, Any]) -> None:
+        """Keep what a pass over rows has found."""
+        self._kept[what] = rows, found
+
+    def once(self, what: object, rows: Rows, each: Pass) -> dict[str, Any]:
+        """What a pass over rows finds, which is made once."""
+        if what not in self._kept or self._kept[what][0] is not rows:
+            self.keep(what, rows, rows.together(it=each)["it"])
+        return self._kept[what][1]
+
+    def gathered(self, problem: Problem) -> dict[str, Any]:
+        """What was gathered from the rows."""
+        return self.once(problem.constraints, problem.rows, self.gather(problem.constraints))
+
+
 @dataclass(frozen=True)
 class Binned:
     """Sums of amounts in bins of log ρ that are 1/128 wide, as every point of the grid is.
 
-    `whole` are sums of amounts and `near` of amount·ρ, in units of the bin's upper end (both
-    bins × amounts); the first bin begins at `first`/128. `high` is the largest log ratio and `base`
+    `whole` are sums of amounts and `near` of amount·ρ, in units of the bin's lower end (both
+    amounts × bins); the first bin begins at `first`/128. `high` is the largest log ratio and `base`
     the largest log base.
     """
 
@@ -163,58 +198,57 @@ class Binned:
     base: float
 
     @classmethod
-    def of(cls, rows: Rows, amounts: Amounts) -> Binned:
-        """One pass over rows."""
+    def of(cls, amounts: Amounts, block: Block) -> Binned:
+        """The sums of a block."""
+        ratio, base = scores(block)
+        given, high = amounts(block, base), float(ratio.max())
+        if ratio.min() < -LAST:  # −inf, where the row counts nothing, or below the grid
+            possible = ratio > -np.inf
+            ratio = np.maximum(ratio[possible], -LAST)
+            given = [each[possible] for each in given]
+        lower = np.floor(ratio * FINEST)
+        first = lower.min(initial=LAST * FINEST)
+        place = (lower - first).astype(np.int64)
+        lower *= 1 / FINEST
+        near = np.exp(ratio - lower)
+        whole, below = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
+        for k, each in enumerate(given):
+            np.add.at(whole[k], place, each)
+            np.add.at(below[k], place, near * each)
+        return cls(int(first), whole, below, high, float(base.max()))
 
-        def bins_of(block: Block) -> tuple[Floats, int, float, float]:
-            ratio, base = scores(block)
-            given, high = amounts(block, base), float(ratio.max())
-            if ratio.min() < -LAST:  # −inf, where the row counts nothing, or below the grid
-                possible = ratio > -np.inf
-                ratio = np.maximum(ratio[possible], -LAST)
-                given = [each[possible] for each in given]
-            lower = np.floor(ratio * FINEST)
-            first = lower.min(initial=LAST * FINEST)
-            place = (lower - first).astype(np.int64)
-            lower *= 1 / FINEST
-            near = np.exp(ratio - lower)
-            sums = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
-            for each, whole, below in zip(given, *sums, strict=True):
-                np.add.at(whole, place, each)
-                np.add.at(below, place, near * each)
-            return sums.reshape(-1, sums.shape[2]), int(first), high, float(base.max())
-
-        every = int(LAST) * FINEST
-        sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, -np.inf
-        for found, first, own_high, own_base in rows.map(bins_of, BLOCK):
-            if not len(sums):
-                sums = np.zeros((len(found), 2 * every + 2))  # all bins of the grid
-            stop = first + found.shape[1]
-            sums[:, every + first : every + stop] += found
-            least, last = min(least, first), max(last, stop)
-            high, base = max(high, own_high), max(base, own_base)
-        whole, near = np.split(sums[:, every + least : every + last].T, 2, axis=1)
-        return cls(least, whole, near * math.exp(-1 / FINEST), high, base)
+    def __add__(self, other: Binned) -> Binned:
+        both = self, other
+        first = min(each.first for each in both)
+        stop = max(each.first + each.whole.shape[1] for each in both)
+        whole, near = np.zeros((2, len(self.whole), max(stop - first, 0)))
+        for each in both:
+            place = slice(each.first - first, each.first - first + each.whole.shape[1])
+            whole[:, place] += each.whole
+            near[:, place] += each.near
+        high, base = max(self.high, other.high), max(self.base, other.base)
+        return Binned(first, whole, near, high, base)
 
     @cached_property
     def _sums(self) -> Floats:
         """Log of Σ amount·min(1, ρ/β) at the beginning of every bin, and at the end of the last."""
-        bins, sums = len(self.whole), np.full((len(self.whole) + 1, self.whole.shape[1]), -np.inf)
-        sums[:-1] = log_of(np.cumsum(self.whole[::-1], axis=0)[::-1])
-        since = np.arange(1, bins + 1)[:, None] / FINEST
-        below = np.logaddexp.accumulate(log_of(self.near) + since, axis=0) - since
-        sums[1:] = np.logaddexp(sums[1:], below)
+        amounts, bins = self.whole.shape
+        sums = np.full((amounts, bins + 1), -np.inf)
+        sums[:, :-1] = log_of(np.cumsum(self.whole[:, ::-1], axis=1)[:, ::-1])
+        since = np.arange(bins) / FINEST
+        below = np.logaddexp.accumulate(log_of(self.near) + since, axis=1) - since - 1 / FINEST
+        sums[:, 1:] = np.logaddexp(sums[:, 1:], below)
         return sums
 
     def log_sums(self, t: Floats) -> Floats:
-        """The same at log betas of the grid (betas × amounts)."""
+        """The same at log betas of the grid (amounts × betas)."""
         place = np.rint(t * FINEST).astype(np.int64) - self.first
-        last = len(self.whole)
+        last = self.whole.shape[1]
         past = np.maximum(place - last, 0) / FINEST  # past all ratios the sums only decay
-        return np.asarray(self._sums[np.clip(place, 0, last)] - past[:, None])
+        return np.asarray(self._sums[:, np.clip(place, 0, last)] - past)
 
 
-class ClipKernel(Kernel):
+class ClipKernel(OnePassKernel):
     """min(optimized, β·safe)/ψ(β) without contexts: each row in one bin, however many betas.
 
     Weights are those of min(1, ρ/β)·safe/mixture, up to the factor ψ/β.
@@ -222,10 +256,6 @@ class ClipKernel(Kernel):
 
     known, clips = False, True
     smoothness = 1.0
-    size = BLOCK
-
-    def __init__(self) -> None:
-        self._kept: dict[object, tuple[Rows, Binned]] = {}
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """min(0, log ρ − log β) plus the base."""
@@ -233,46 +263,47 @@ class ClipKernel(Kernel):
         log_w = base + np.clip(ratio - t[:, None], -np.inf, 0.0)  # faster than np.minimum
         return Weighed(log_w, log_w)
 
+    def gather(self, constraints: tuple[Constraint, ...]) -> Pass:
+        """Bins of the rows."""
+        return _binning(partial(_of_rows, constraints))
+
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
-        binned, count = self._bins_of_rows(problem), 2 * len(problem.constraints)
-        sums = binned.log_sums(t).T[:count].reshape(-1, 2, len(t))
-        return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
+        binned, found = self.gathered(problem)["bins"], []
+        plain, *logs = binned.log_sums(t)
+        for each in problem.constraints:
+            found.append((plain if each.ratio_error == 1 else logs.pop(0), logs.pop(0)))
+        return {"sums": np.array(found), "most": binned.base + np.minimum(binned.high - t, 0.0)}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """An infinite ratio has the weight 1 in the unit of these weights."""
         return np.zeros(t.shape)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Log of ψ(β)/β, by bins of the draws; without draws those of the rows have its sums."""
-        source, count = self.source(problem)
-        if problem.drawn is None:
-            binned = self._bins_of_rows(problem)
-        else:
-            binned = self._binned(source, partial(_of_draws, problem.drawn), "psi")
+        """Log of ψ(β)/β, by bins of the draws, or without draws by those of the rows."""
+        (source, count), found = self.source(problem), None
+        if problem.drawn is not None:
+            found = self.once("psi", source, _binning(partial(_of_draws, problem.drawn)))
+        binned = (found or self.gathered(problem))["bins"]
         if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
             return super().log_unit(problem, t)
-        return np.asarray(binned.log_sums(t)[:, -1] - np.log(count))
+        return np.asarray(binned.log_sums(t)[0] - np.log(count))
 
-    def _bins_of_rows(self, problem: Problem) -> Binned:
-        """The sums of both amounts of every loss, and without draws, last, those of the base."""
 
-        def amounts(block: Block, base: Floats) -> list[Floats]:
-            found = [amount for each in problem.constraints for amount in each.amounts(block)]
-            if problem.drawn is None:
-                found.append(np.ones(len(base)))
-            if not problem.has_mixture:
-                return found
-            weight = np.exp(base)
-            return [amount * weight for amount in found]
+def _binning(amounts: Amounts) -> Pass:
+    """The pass that bins rows."""
+    return Pass(lambda block: {"bins": Binned.of(amounts, block)}, {"bins": "sum"})
 
-        return self._binned(problem.rows, amounts, problem.constraints)
 
-    def _binned(self, rows: Rows, amounts: Amounts, key: object) -> Binned:
-        """The sums of amounts in every bin of log ρ, kept for all betas."""
-        if key not in self._kept or self._kept[key][0] is not rows:
-            self._kept[key] = rows, Binned.of(rows, amounts)
-        return self._kept[key][1]
+def _of_rows(constraints: tuple[Constraint, ...], block: Block, base: Floats) -> list[Floats]:
+    """What rows add: 1 each, and for every loss its amounts, without a weight that is 1."""
+    found = [np.ones(len(base))]
+    for each in constraints:
+        found += each.amounts(block)[each.ratio_error == 1 :]
+    if "log_mix" not in block:
+        return found
+    weight = np.exp(base)
+    return [amount * weight for amount in found]
 
 
 def _of_draws(drawn: Floats, block: Block, base: Floats) -> list[Floats]:
@@ -282,10 +313,8 @@ def _of_draws(drawn: Floats, block: Block, base: Floats) -> list[Floats]:
         return [1 / (drawn[0] + drawn[1] * np.exp(ratio))]
 
 
-class MixKernel(Kernel):
+class MixKernel(OnePassKernel):
     """(safe + β·optimized)/(1 + β), with contexts or without: two sums, linear in β."""
-
-    size = BLOCK
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """The weighted average of both policies over the mixture."""
@@ -293,14 +322,18 @@ class MixKernel(Kernel):
         log_w = base + along(0.0, ratio, t[:, None])
         return Weighed(log_w, log_w)
 
-    def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
-        """Linear in β: any number of betas costs one pass."""
+    def gather(self, constraints: tuple[Constraint, ...]) -> Pass:
+        """Both sums."""
 
         def kernel(block: Block) -> dict[str, Any]:
             ratio, base = scores(block)
-            return _log_dots(np.array([base, base + ratio]), block, problem)
+            return _log_dots(np.array([base, base + ratio]), block, constraints)
 
-        found = problem.rows.reduce(kernel, {"sums": "logsum", "most": "max"}, BLOCK)
+        return Pass(kernel, {"sums": "logsum", "most": "max"})
+
+    def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
+        """Linear in β."""
+        found = self.gathered(problem)
         level, slope = np.moveaxis(found["sums"][..., None], 2, 0)
         most = along(found["most"][0], found["most"][1], t)
         return {"sums": along(level, slope, t), "most": most}

@@ -18,7 +18,6 @@ from tether._core.arrays import (
     Integers,
     Losses,
     check_row_indexes,
-    shown,
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Block, Rows
@@ -26,7 +25,6 @@ from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
     SCANNED_COLUMNS,
-    Acting,
     Chosen,
     Columned,
     PolicyPath,
@@ -95,9 +93,16 @@ class Log(Columned):
     max_ratio : float, optional
         A number that optimized over safe probability exceeds for no action in any context, such as
         one over the smallest propensity. It gives mix a test weight without proposals.
-    acting : Acting, optional
-        The policies that acted in the rows, if it was not always the safe policy; a promise and a
-        confidence need it.
+    log_logged, log_logged_all : array_like, optional
+        The log-density of each row's action, and of all actions of its tables, under the policy
+        that acted in that row, if it was not always the safe policy; a promise and a confidence
+        need it.
+    log_base_limit : array_like, optional
+        For each row, the log of a number that safe over acting density cannot exceed at any action
+        in the row's context: 0 where the safe policy acted, log(1 + β) where mix did. Infinite by
+        default. It must not depend on the action that was taken.
+    by_safe : array_like, optional
+        In which rows the safe policy acted; a promise and a confidence also bet on these alone.
     ratio_error : float, default 1.0
         A factor by which ratios of probabilities may be wrong, which calibrations allow for.
     reward : array_like, optional
@@ -121,11 +126,11 @@ class Log(Columned):
     log_safe: Floats
     log_optimized: Floats
     log_mix: Floats | None
+    log_logged: Floats | None
     reward: Floats | None
     log_safe_all: Floats | None
     log_optimized_all: Floats | None
     context: NDArray[Any] | None = None
-    acting: Acting | None = None
     ratio_error: float = 1.0
     policy_path: PolicyPath | None = None
     probes: Probes | None = None
@@ -142,32 +147,31 @@ class Log(Columned):
         log_safe_all: ArrayLike | None = None,
         log_optimized_all: ArrayLike | None = None,
         log_mix_all: ArrayLike | None = None,
+        log_logged: ArrayLike | None = None,
+        log_logged_all: ArrayLike | None = None,
+        log_base_limit: ArrayLike | None = None,
+        by_safe: ArrayLike | None = None,
         safe_share: float | None = None,
         max_ratio: float | None = None,
-        acting: Acting | None = None,
         ratio_error: float = 1.0,
         reward: ArrayLike | None = None,
         policy_path: PolicyPath | None = None,
         probes: Probes | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        values = (log_safe, log_optimized, log_mix, reward)
-        tables = (log_safe_all, log_optimized_all, log_mix_all)
+        values = (log_safe, log_optimized, log_mix, reward, log_logged, log_base_limit, by_safe)
+        tables = (log_safe_all, log_optimized_all, log_mix_all, log_logged_all)
         given: dict[str, Any] = dict(zip(LOG_COLUMNS, (*values, *tables), strict=True))
         check_row_indexes({"loss": loss, "context": context, **given})
         given |= named_losses(loss)
         if policy_path is not None:
             validate.same_length("policy_path", policy_path, "log_safe", np.size(log_safe))
             given["log_path"] = policy_path.log_density
-        if acting is not None:
-            if not isinstance(acting, Acting):
-                raise TypeError(f"acting must be a tether.control.Acting, got {shown(acting)}")
-            given |= vars(acting)
         columns = check_log(given, safe_share, max_ratio)
         if context is not None:
             self.context = validate.labels("context", context, len(columns["log_safe"]))
         self._lay(Rows(columns), context is not None, safe_share, max_ratio)
-        self.acting, self.policy_path, self.probes = acting, policy_path, probes
+        self.policy_path, self.probes = policy_path, probes
         self.ratio_error, self.warnings = ratio_error, tuple(warnings)
 
     def _lay(
@@ -221,9 +225,10 @@ class Log(Columned):
             As in `Log`.
         **columns : str or sequence of str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name;
-            the column of `reward`, which is read only if it is named; and the columns of
-            `log_safe_all`, `log_optimized_all` and `log_mix_all`, one per action, by default all
-            whose names start with that and an underscore.
+            the columns of `reward`, `log_logged`, `log_base_limit` and `by_safe`, which are read
+            only if they are named; and the columns of `log_safe_all`, `log_optimized_all`,
+            `log_mix_all` and `log_logged_all`, one per action, by default all whose names start
+            with that and an underscore.
 
         Examples
         --------
@@ -265,10 +270,10 @@ class Log(Columned):
             Which rows of Parquet files to read, by columns or the names of folders
             (`day=2026-01-01`).
         **columns : str or sequence of str
-            A table may also be one column of lists. Further `log_logged` and `log_base_limit`, the
-            columns of `Acting`; and `safe_draws` and `optimized_draws`, columns of lists with the
-            draws of each policy in the context of the row: their log-probabilities under the safe
-            policy, under the optimized policy and, with a mixture, under the mixture.
+            A table may also be one column of lists. Further `safe_draws` and `optimized_draws`,
+            columns of lists with the draws of each policy in the context of the row: their
+            log-probabilities under the safe policy, under the optimized policy and, with a mixture,
+            under the mixture.
         """
         from tether.scan import open_rows
 

@@ -2,8 +2,9 @@
 
 Whether anything but the safe policy is served is decided at the first beta, the safe policy itself,
 where all weights are 1: only losses matter. The number of rows with a loss is binomial, and the
-probability that a log of n rows passes is a sum over it. What beta to expect is computed by
-the calibration itself, on points that stand for a typical log: row i counts n·p_i times.
+probability that a log of n rows passes is a sum over it; losses of several sizes are taken for one
+with their mean and their mean square. What beta to expect is computed by the calibration itself, on
+points that stand for a typical log: row i counts n·p_i times.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tether._core import records, validate
-from tether._core.arrays import TIE_TOLERANCE, Booleans, Floats, Integers
+from tether._core.arrays import TIE_TOLERANCE, Floats
 from tether._core.rows import Rows
 from tether._core.words import Columns, Described, Description
 from tether.control.chain import design, factors, find_chain
@@ -29,7 +30,7 @@ ROW_MULTIPLES = (1, 2, 5, 10, 100)  # of the likely number of rows: the logs a p
 MOST_ROWS = 10**9  # no plan has more rows than this
 MOST_POINTS = 4000  # a log with more rows stands for itself by so many of them, evenly spaced
 MOST_COUNTS = 2000  # for how many numbers of losses the probability of passing is computed
-NOISES = 51  # values of the noise of sums of losses of several sizes
+TINY = 1e-100  # stands for a capital that is lost
 STANDARD_SCORES = np.arange(-8.0, 12.01, 0.05)  # where a normal distribution has its points
 
 
@@ -186,18 +187,17 @@ def plan(
         raise ValueError(f"log must have one loss for a plan, got {list(like.loss_names)}")
     constraint = Constraint(like.loss_names[0], level, bound)
     weight = "empirical" if rule == "alpha" else None
-    points = _points(like, proposals, family, weight, constraint, share)
-    if safe_risk is not None:
-        points = points.tilted(safe_risk)
-    loss, ratio, possible = points.loss, points.ratio, points.ratio > -np.inf
+    points = _points(like, proposals, family, weight, constraint, share, safe_risk)
+    possible = points.ratio > -np.inf
+    optimized = points.share * np.exp(points.ratio - points.ratio.max())
     made = Plan(
         rule=rule,
         level=level,
         confidence=confidence,
         bound=bound,
-        safe_risk=float(points.share @ loss),
-        optimized_risk=float(np.average(loss, weights=points.share * np.exp(ratio - ratio.max()))),
-        log_ratio_spread=_variance(ratio[possible], points.share[possible]) ** 0.5,
+        safe_risk=float(points.share @ points.loss),
+        optimized_risk=float(np.average(points.loss, weights=optimized)),
+        log_ratio_spread=_variance(points.ratio[possible], points.share[possible]) ** 0.5,
         pass_probability=pass_probability,
         rows_needed=math.inf,
         rows_likely=math.inf,
@@ -205,8 +205,7 @@ def plan(
         family=points.problem.family.name,
         log_rows=None if log is None else len(log),
     )
-    losses = points.losses
-    needed, likely = (_rows_for(made, losses, each) for each in (0.5, pass_probability))
+    needed, likely = (_rows_for(made, points, each) for each in (0.5, pass_probability))
     sizes = [validate.integer("rows", rows)] if rows is not None else []
     if not sizes and math.isfinite(likely):
         sizes = [int(likely * each) for each in ROW_MULTIPLES]
@@ -215,25 +214,21 @@ def plan(
     for size in sizes:
         log_beta, changed = points.expect(made, size)
         beta = math.exp(log_beta) if log_beta < LARGEST_LOG else math.inf
-        expected.append(Expected(size, _pass_probability(made, losses, size), beta, changed))
+        expected.append(Expected(size, _pass_probability(made, points, size), beta, changed))
     return replace(made, rows_needed=needed, rows_likely=likely, expected=tuple(expected))
 
 
 # ---- how many rows -----------------------------------------------------------------------------
 
 
-_Losses = tuple[Floats, Floats]
-"""The sizes of the safe policy's losses above 0, and the share of rows that have each."""
-
-
-def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
+def _rows_for(made: Plan, points: _Points, probability: float) -> float:
     """The fewest rows from which on logs pass with a probability; inf where none are enough.
 
     A promise needs no fewer rows than its alpha.
     """
 
     def enough(rows: int) -> bool:
-        return _pass_probability(made, losses, rows) >= probability
+        return _pass_probability(made, points, rows) >= probability
 
     high = 1
     while not (enough(high) and enough(high + 1 + high // 20)):
@@ -248,59 +243,47 @@ def _rows_for(made: Plan, losses: _Losses, probability: float) -> float:
     ahead = [n for n in range(high + 1, high + 2 + min(high // 4, 200)) if not enough(n)]
     needed = ahead[-1] + 1 if ahead else high
     if made.rule == "promise":
-        return max(needed, _rows_for(replace(made, rule="alpha"), losses, probability))
+        return max(needed, _rows_for(replace(made, rule="alpha"), points, probability))
     return needed
 
 
-def _pass_probability(made: Plan, losses: _Losses, rows: int) -> float:
+def _pass_probability(made: Plan, points: _Points, rows: int) -> float:
     """The probability that a log of so many rows serves anything but the safe policy.
 
-    The number of rows with a loss is binomial; if sizes differ, the sum over them is normal.
+    What decides is a sum over rows: of losses, or of the logs of what bettors' capitals become. It
+    is taken for so much in each of the rows with a loss, whose number is binomial.
     """
     from scipy.special import gammaln, xlog1py, xlogy
 
     if made.safe_risk >= made.level:
         return 0.0
-    share = float(losses[1].sum())
+    level, log_shares = made.level, np.zeros(1)
+    mean, square = points.share @ points.loss, points.share @ points.loss**2
+    size = square / mean if mean else made.bound
+    share = float(mean / size)
     spread = 9 * math.sqrt(rows * share * (1 - share)) + 9
     low, high = max(0, int(rows * share - spread)), min(rows, int(rows * share + spread) + 1)
     count = np.unique(np.linspace(low, high, min(high - low + 1, MOST_COUNTS)).astype(np.int64))
     ways = gammaln(rows + 1) - gammaln(count + 1) - gammaln(rows - count + 1)
     chance = np.exp(ways + xlogy(count, share) + xlog1py(rows - count, -share))
-    passing = _passes(made, losses, rows, count).mean(axis=0)
-    return float(chance @ passing / chance.sum())
-
-
-def _passes(made: Plan, losses: _Losses, rows: int, count: Integers) -> Floats | Booleans:
-    """The probability of passing for logs with so many losses (values of noise × counts).
-
-    What decides is a sum over rows: of losses, or of the logs of what bettors' capitals become.
-    """
-    from scipy.special import ndtri
-
-    (sizes, shares), bound, level = losses, made.bound, made.level
-    added = np.append(0.0, sizes)[:, None]
-    tolerated, stakes = level, None
-    if made.rule == "promise":
-        tolerated, stake = design(rows, level, bound)
+    chance /= chance.sum()
+    if made.rule == "alpha":
+        allowed = level * (rows + 1) * (1 + TIE_TOLERANCE) - made.bound
+        return float(chance @ (size * count <= allowed))
+    if made.confidence is None:
+        level, stake = design(rows, level, made.bound)
         stakes = np.array([stake])
-    elif made.confidence is not None:
+    else:
         error = 1 - made.confidence
-        stakes, log_shares = bettors(Constraint("loss", level, bound), rows, error)
-    if stakes is not None:  # bounded: who has lost everything adds no more noise
-        added = np.log(np.maximum(factors(added, 1.0, 1.0, tolerated, stakes, bound), 1e-100))
-    chances = shares / max(shares.sum(), 1e-300)
-    mean, number = chances @ added[1:], count[:, None]
-    deviation = np.sqrt(np.maximum(chances @ (added[1:] - mean) ** 2, 0.0))
-    noises = NOISES if len(sizes) > 1 else 1
-    noise = ndtri((np.arange(noises) + 0.5) / noises)[:, None, None]
-    total = number * mean + np.sqrt(number) * deviation * noise + (rows - number) * added[0]
-    if made.rule == "confidence":
-        return np.array([certified(each, log_shares, error) for each in total])
-    if stakes is not None:
-        allowed = made.safe_risk <= tolerated * (1 + TIE_TOLERANCE)
-        return np.asarray(np.exp(np.minimum(total[..., 0], 0.0)) * allowed)
-    return np.asarray(total[..., 0] <= level * (rows + 1) * (1 + TIE_TOLERANCE) - bound)
+        stakes, log_shares = bettors(Constraint("loss", level, made.bound), rows, error)
+    sizes = np.append(0.0, points.loss)[:, None]
+    added = np.log(np.maximum(factors(sizes, 1.0, 1.0, level, stakes, made.bound), TINY))
+    harm = points.share @ (added[1:] - added[0]) / max(share, TINY)
+    logs = rows * added[0] + np.outer(count, harm)
+    if made.confidence is not None:
+        return float(chance @ certified(logs, log_shares, error))
+    shares = np.exp(np.minimum(logs[:, 0], 0.0))
+    return float(chance @ shares) if made.safe_risk <= level * (1 + TIE_TOLERANCE) else 0.0
 
 
 def _variance(values: Floats, shares: Floats) -> float:
@@ -316,32 +299,8 @@ class _Points:
 
     problem: Problem
     share: Floats
-
-    @property
-    def loss(self) -> Floats:
-        return self.problem.constraints[0].loss(self.problem.rows.columns)
-
-    @property
-    def ratio(self) -> Floats:
-        block = self.problem.rows.columns
-        return np.asarray(block["log_optimized"] - block["log_safe"])
-
-    @property
-    def losses(self) -> _Losses:
-        """The losses of the points; one of size B that never comes if none have any."""
-        harmed = (self.loss > 0) & (self.share > 0)
-        if not harmed.any():
-            return np.full(1, self.problem.constraints[0].bound), np.zeros(1)
-        sizes, place = np.unique(self.loss[harmed], return_inverse=True)
-        return sizes, np.bincount(place, self.share[harmed]).astype(np.float64)
-
-    def tilted(self, mean: float) -> _Points:
-        """The points with another mean loss: harmful ones count more, or less."""
-        own, variance = float(self.share @ self.loss), _variance(self.loss, self.share)
-        if not variance:
-            return self
-        share = self.share * np.maximum(1 + (mean - own) / variance * (self.loss - own), 0.0)
-        return replace(self, share=share / share.sum())
+    loss: Floats
+    ratio: Floats
 
     def expect(self, made: Plan, rows: int) -> tuple[float, float]:
         """Log beta and the share of decisions that change, if the rows are exactly the points."""
@@ -359,7 +318,7 @@ class _Points:
                 log_beta = find_chain(weights, 0.5, rows=rows)[0].log_beta
             else:
                 log_beta = min(certify(weights, rows, made.confidence).values())
-        measured = measure(replace(weighted, test_weight="none"), log_beta)
+        measured, _ = measure(replace(weighted, test_weight="none"), log_beta)
         return log_beta, round(measured.changed, 12)
 
     def _weighted(self, rows: int) -> Problem:
@@ -383,25 +342,36 @@ def _points(
     family: str,
     test_weight: str | None,
     constraint: Constraint,
-    share: Floats | None = None,
+    share: Floats | None,
+    safe_risk: float | None,
 ) -> _Points:
-    """The rows of a log, of many only some, with their shares as the safe policy would act."""
+    """The rows of a log, of many only some, with their shares as the safe policy would act.
+
+    Harmful points count more, or less, so that their mean loss is the safe risk, or that of all.
+    """
     if not log.log_optimized.max() > -np.inf:
         raise ValueError(
             "log_optimized is -inf in every row: the log has no action of the optimized policy, so "
             "it does not show what this policy costs; plan without a log, from safe_risk="
         )
-    problem = pose(log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,))
+    problem, _ = pose(
+        log, proposals, find_family(family), test_weight, DEFAULT_BLEND, (constraint,)
+    )
     every = problem.rows.columns
     some = np.unique(np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS)).astype(int))
     if share is None:
         log_share = every["log_safe"] - every.get("log_mix", every["log_safe"])
         share = np.exp(log_share - log_share.max())
-    mean = float(share @ every["loss/" + constraint.name] / share.sum())
+    losses = constraint.loss(every)
+    goal = np.average(losses, weights=share) if safe_risk is None else safe_risk
     dropped = ("log_mix", "log_logged", "log_base_limit", "base_")
     block = {name: each[some] for name, each in every.items() if not name.startswith(dropped)}
-    points = _Points(replace(problem, rows=Rows(block)), share[some] / share[some].sum())
-    return points.tilted(mean)
+    loss, share = losses[some], share[some] / share[some].sum()
+    if variance := _variance(loss, share):
+        away = loss - share @ loss
+        share = share * np.maximum(1 + (goal - share @ loss) / variance * away, 0.0)
+    ratio = block["log_optimized"] - block["log_safe"]
+    return _Points(replace(problem, rows=Rows(block)), share / share.sum(), loss, ratio)
 
 
 def _log_of(safe_risk: float, optimized_risk: float, bound: float) -> tuple[Log, Floats]:

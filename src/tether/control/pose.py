@@ -14,8 +14,9 @@ import numpy as np
 
 from tether._core import validate
 from tether._core.arrays import shown
-from tether._core.rows import Block, Rows
+from tether._core.rows import Block, Pass
 from tether.control import families, kernels
+from tether.control.checks import with_codes
 from tether.control.columns import SHARE_TOLERANCE, Changed, check_normalizer, match
 from tether.control.engine import Constraint, Problem
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, blend_scores
@@ -29,10 +30,12 @@ def pose(
     test_weight: str | float | None,
     blend: float,
     constraints: tuple[Constraint, ...],
-) -> Problem:
+    **beside: Pass,
+) -> tuple[Problem, dict[str, dict[str, Any]]]:
     """Combine log, proposals, family and test weight; raise if they are inconsistent.
 
     Rules that need no test weight pass None: then it is the largest among draws, if there are any.
+    It takes one pass over the log, in which other kernels may find something `beside`.
     """
     if proposals is not None:
         if not isinstance(proposals, Proposals):
@@ -43,7 +46,8 @@ def pose(
             lacking = "proposals" if log.has_mixture else "log"
             raise ValueError(f"log_mix is missing in the {lacking}: give it in both, or in neither")
     if isinstance(family, PathFamily):
-        return _pose_path(log, proposals, family, test_weight, constraints)
+        posed = _pose_path(log, proposals, family, test_weight, constraints)
+        return posed, with_codes(log.rows, log.context).together(**beside) if beside else {}
     stored = "draws_safe" in log.rows.names
     has_draws = proposals is not None or log.has_tables or stored
     label = _test_weight(test_weight, log, family, has_draws)
@@ -64,11 +68,22 @@ def pose(
     elif (stored and family.normalized) or (isinstance(family, Mix) and log.has_tables):
         foreseeing = with_draws(log, None, 1)[2] if stored else None
         draws = Changed(rows, _candidates)
-    looked = [_look(each) for each in (rows, draws) if each is not None]
+    every = with_codes(log.rows, log.context) if beside else log.rows
+    kernel = _kernel(log, family, 0.0)
+    if isinstance(kernel, kernels.OnePassKernel):
+        beside["gathered"] = kernel.gather(constraints)
+    found = every.together(**beside, support=SUPPORT)
+    looked, made = [found.pop("support")], draws if proposals is None else proposals.rows
+    looked += [] if made is None else [made.together(support=SUPPORT)["support"]]
     never = np.zeros(1), np.full(1, -np.inf)  # does the family take what optimized never does?
     zeros = not family.normalized and family.log_kernel(*never, 0.0)[0] == -np.inf
     zeros = zeros and any(each["zeros"] for each in looked)
-    if zeros and not blend and family.max_draws is None and any(each["apart"] for each in looked):
+    if (
+        zeros
+        and not blend
+        and family.max_draws is None
+        and any(each["apart"] or not each["met"] for each in looked)
+    ):
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one, and no policy lies between: "
@@ -83,10 +98,11 @@ def pose(
     if blend:
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
-    kernel = _kernel(log, family, blend)
+        kernel = _kernel(log, family, blend)
+    elif isinstance(kernel, kernels.OnePassKernel):
+        kernel.keep(constraints, rows, found["gathered"])
     first = None
-    plain = isinstance(kernel, (kernels.ClipKernel, kernels.MixKernel))
-    if label == "empirical" and draws is not None and plain:
+    if label == "empirical" and draws is not None and "gathered" in found:
         first = kernels.front(draws)
         most = first.columns["log_safe"].max()
         if log.safe_share is not None and most > SHARE_TOLERANCE - np.log(log.safe_share):
@@ -94,7 +110,7 @@ def pose(
                 f"proposals: a draw has log_mix below log_safe + log(safe_share), with safe_share "
                 f"= {log.safe_share:g}: a mixture is at least that large"
             )
-    return Problem(
+    posed = Problem(
         *(rows, family, kernel, constraints, label, draws, first, drawn),
         safe_share=log.safe_share or 1.0,
         max_ratio=np.inf if log.max_ratio is None else log.max_ratio,
@@ -102,6 +118,7 @@ def pose(
         shares_draws=shared,
         blend=blend,
     )
+    return posed, found
 
 
 def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
@@ -170,31 +187,31 @@ def _at(family: Family, log_safe: float, log_optimized: float) -> float:
         return float(family.log_density(*scores, 0.0, np.zeros(1))[0])
 
 
-def _look(rows: Rows) -> dict[str, bool]:
-    """Whether the policies share no action (in some context), and which has zeros of its own.
+def _support(block: Block) -> dict[str, bool]:
+    """What a block shows of the support of both policies.
 
-    `zeros` are actions that the optimized policy never takes, and `outside` those of the safe one.
+    Whether they share an action in some row, and whether in some row of tables they share none;
+    whether the optimized policy never takes an action of the safe one (`zeros`), or the other way
+    round (`outside`).
     """
+    found = dict.fromkeys(SUPPORT.how, False)
+    for end in (end for end in ("", "_all") if "log_optimized" + end in block):
+        scores = block["log_safe" + end], block["log_optimized" + end]
+        if min(each.min() for each in scores) > -np.inf:
+            found["met"] = True
+            continue
+        possible, acts = (each > -np.inf for each in scores)
+        both = possible & acts
+        found["met"] |= bool(both.any())
+        found["zeros"] |= bool((possible & ~acts).any())
+        found["outside"] |= bool((acts & ~possible).any())
+        found["apart"] |= bool(end) and not both.any(axis=-1).all()
+    for name in ("draws_safe", "draws_optimized"):
+        found["zeros"] |= name in block and bool(block[name].min() == -np.inf)
+    return found
 
-    def kernel(block: Block) -> dict[str, Any]:
-        found = dict.fromkeys(("apart", "met", "zeros", "outside"), False)
-        for end in (end for end in ("", "_all") if "log_optimized" + end in block):
-            scores = block["log_safe" + end], block["log_optimized" + end]
-            if min(each.min() for each in scores) > -np.inf:
-                found["met"] = True
-                continue
-            possible, acts = (each > -np.inf for each in scores)
-            both = possible & acts
-            found["met"] |= bool(both.any())
-            found["zeros"] |= bool((possible & ~acts).any())
-            found["outside"] |= bool((acts & ~possible).any())
-            found["apart"] |= bool(end) and not both.any(axis=-1).all()
-        for name in ("draws_safe", "draws_optimized"):
-            found["zeros"] |= name in block and bool(block[name].min() == -np.inf)
-        return found
 
-    found = rows.reduce(kernel, dict.fromkeys(("apart", "met", "zeros", "outside"), "max"))
-    return {**found, "apart": found["apart"] or not found["met"]}
+SUPPORT = Pass(_support, dict.fromkeys(("met", "apart", "zeros", "outside"), "max"))
 
 
 def _blended(blend: float, block: Block) -> Block:

@@ -74,7 +74,7 @@ import numpy as np
 
 from tether._core.arrays import Floats
 from tether._core.promises import SafeMean
-from tether._core.rows import Block
+from tether._core.rows import Block, Pass
 from tether.control.calibration import PromiseTerms
 from tether.control.engine import (
     LARGEST_LOG,
@@ -141,15 +141,18 @@ def unforeseen_term(share: float, rows: int, alpha: float, bound: float) -> floa
 # ---- stability -----------------------------------------------------------------------------------
 
 
-def instability(found: Search, log_beta: float, log_total: float) -> float:
-    """ε̂ at the beta that was found, by one pass; `log_total` is the log of all weights there."""
+def without_each(found: Search, log_beta: float) -> dict[str, Pass]:
+    """The pass "change", unless no row can change beta: how much weights change without their rows.
+
+    It finds the log of a sum over rows, which over all weights together is ε̂.
+    """
     problem, levels, change = found.problem, found.levels, _Change(found, log_beta)
     doubt = np.flatnonzero(np.logical_and(*found.possible()).any(axis=0))
     if not len(doubt):
-        return 0.0
+        return {}
     unit, value = levels.unit[:, doubt, None], levels.value[:, doubt, None]
 
-    def without_each(block: Block) -> dict[str, Any]:
+    def kernel(block: Block) -> dict[str, Any]:
         log_w = change.weigh(block, levels.t[doubt])
         excess = np.array([each.excess(block) for each in problem.constraints])[:, None]
         term = excess * np.exp(np.minimum(log_w - unit, LARGEST_LOG))
@@ -165,8 +168,7 @@ def instability(found: Search, log_beta: float, log_total: float) -> float:
         return {"change": log_sum(change.of(own_block, log_betas[moved]))}
 
     size = max(64, min(problem.kernel.size, (1 << 22) // len(levels.t)))
-    total = problem.rows.reduce(without_each, {"change": "logsum"}, size)["change"]
-    return float(np.exp(min(total - log_total, LARGEST_LOG)))
+    return {"change": Pass(kernel, {"change": "logsum"}, size)}
 
 
 class _Change:

@@ -199,8 +199,8 @@ def unbiased_weights(problem: Problem, asked: str) -> Weights:
     if problem.has_mixture and "log_logged" not in problem.rows.names:
         raise ValueError(
             f"{asked} needs the log-density of each action under the policy that acted in its row, "
-            f"acting=Acting(log_logged=…) in the log; if every action was drawn from the mixture "
-            f"itself, that is log_mix"
+            f"log_logged in the log; if every action was drawn from the mixture itself, that is "
+            f"log_mix"
         )
     t, cells, error = candidates(problem), {}, 0.0
     plain = unknown or (isinstance(kernel, MixKernel) and "log_safe_all" not in problem.rows.names)

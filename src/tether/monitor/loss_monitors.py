@@ -89,23 +89,19 @@ class RiskStatus(EProcess):
     lower: float
     upper: float
 
-    def told(self, level: str) -> str:
-        """Say what is known, where the risk is compared with `level`, such as "alpha 0.1"."""
+    def __str__(self) -> str:
         plural = {"loss": "losses"}.get(self.observation, f"{self.observation}s")
         observed = f"{self.seen} {self.observation if self.seen == 1 else plural}"
         if self.alarm:  # the interval is of all losses, and may well contain the level
             return (
-                f"{self.evidence(self.observation)}: too high for {level} (p "
+                f"{self.evidence(self.observation)}: too high for alpha {self.alpha:g} (p "
                 f"{self.p_value:.2g}; {self.false_alarm_probability:g} raises an alarm). The mean "
                 f"of all {observed}, from the first on, is {self.mean:.4g}"
             )
         return (
             f"no alarm: after {observed} the mean is {self.mean:.4g}, mean risk in "
-            f"[{self.lower:.3g}, {self.upper:.3g}] ({level}, p {self.p_value:.2g})"
+            f"[{self.lower:.3g}, {self.upper:.3g}] (alpha {self.alpha:g}, p {self.p_value:.2g})"
         )
-
-    def __str__(self) -> str:
-        return self.told(f"alpha {self.alpha:g}")
 
 
 @dataclass(eq=False, repr=False)
@@ -149,12 +145,6 @@ class LossMonitor(Saved):
             lower=lower * self.bound,
             upper=upper * self.bound,
         )
-
-    @property
-    def standard_error(self) -> float:
-        """The standard error of the mean, from how far each observation was from those before."""
-        seen = self.e_process.seen
-        return self.bound * math.sqrt(self.squares) / seen if seen else math.nan
 
     def _scaled(self, losses: ArrayLike) -> Floats:
         array = validate.losses("losses", losses)

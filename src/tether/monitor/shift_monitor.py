@@ -141,13 +141,11 @@ class ShiftMonitor(records.Saved):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the monitor, with every score, as plain values that JSON can hold."""
-        return {**self.state(), "scores": np.concatenate(self._ranks.sorted).tolist()}
-
-    def state(self) -> dict[str, Any]:
-        """Return everything but the scores, as plain values."""
         generator = dict(self._rng.bit_generator.state)
         validate.choice("the generator of rng", generator["bit_generator"], _SAVED_GENERATORS)
-        return {"generator": generator, "e_process": records.encode(self.e_process)}
+        scores = np.concatenate(self._ranks.sorted).tolist()
+        e_process = records.encode(self.e_process)
+        return {"generator": generator, "e_process": e_process, "scores": scores}
 
     @classmethod
     def _from_saved(cls, saved: dict[str, Any]) -> Self:

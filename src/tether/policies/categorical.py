@@ -132,7 +132,7 @@ class Categorical(TablePolicy):
         """The log-probability of every action in each context; one row if given by a vector."""
         checked: Any = as_contexts(contexts)
         if self._function is not None:
-            table: Floats = self._function(checked, self.actions)
+            table: Floats = self._function(checked)
             return table
         if self._table.ndim == 1:
             return self._table[None]
@@ -144,15 +144,6 @@ class Categorical(TablePolicy):
                 f"table of probabilities, got {shown(checked)}"
             )
         return np.asarray(self._table.take(rows, axis=0))
-
-    def in_order_of(self, actions: NDArray[Any]) -> Categorical:
-        """The same policy with its actions in another order; itself if they are others."""
-        same = set(actions.tolist()) == set(self.actions.tolist())
-        if not same or np.array_equal(actions, self.actions):
-            return self
-        if self._function is not None:
-            return Categorical(self._function, actions)
-        return Categorical(self._table[..., positions(self.actions, actions)], actions)
 
 
 class Pool(Categorical):
@@ -196,7 +187,7 @@ class TableFunction:
     may_be_unnamed: bool = True
     """Whether columns without names are accepted; a table with names is put in order by them."""
 
-    def __call__(self, contexts: Any, actions: NDArray[Any]) -> Floats:
+    def __call__(self, contexts: Any) -> Floats:
         """One row of log-probabilities per context, with one column for each of the actions."""
         answer = self.function(contexts)
         if self.holds == "probabilities" and np.ndim(answer) == 1:  # a rule
@@ -209,11 +200,10 @@ class TableFunction:
             )
         answer = by_action(RESULT, answer, self.actions)
         table = log_table(RESULT, answer, self.holds, self.temperature)
-        expected = length(contexts), len(actions)
+        expected = length(contexts), len(self.actions)
         if table.shape != expected:
             raise ValueError(f"the function returned shape {table.shape}, expected {expected}")
-        same = np.array_equal(self.actions, actions)
-        return table if same else table[:, positions(self.actions, actions)]
+        return table
 
 
 @dataclass(frozen=True, eq=False)

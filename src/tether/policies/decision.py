@@ -21,7 +21,7 @@ from tether.control.checks import is_refuted
 from tether.control.gains import WeightedMean
 from tether.control.log import Log
 from tether.control.plan import plan
-from tether.policies.decision_rows import WHOLE, Month, Question, pooled_log, recorded_policy
+from tether.policies.decision_rows import WHOLE, LoggedRows, Question, pooled_log, recorded_policy
 from tether.policies.logs import compare_with_policy, make_log, make_proposals, max_ratio_of
 from tether.policies.policy import Policy, PolicyLike, is_finite
 from tether.policies.tethered import Decided, Tethered
@@ -66,7 +66,7 @@ class Decision(Described):
     old: Policy | None
     new: Policy
     question: Question
-    months: tuple[Month, ...] = field(repr=False)
+    months: tuple[LoggedRows, ...] = field(repr=False)
     advice: str = ""
 
     @property
@@ -297,7 +297,7 @@ def decide(
     if reward is not None and cost is not None:
         raise TypeError(f"give reward or cost, got both: {reward!r} and {cost!r}")
     columns = context if context is None or isinstance(context, str) else list(context)
-    losses = loss if isinstance(loss, str) else list(loss)
+    losses = [loss] if isinstance(loss, str) else list(loss)
     every = None if actions is None else plain_array(actions).tolist()
     question = Question(
         *(action, losses, columns, propensity, reward, cost, promise, alpha, bound, confidence),
@@ -338,7 +338,7 @@ def _made(
     question: Question,
     old: Policy | None,
     new: Policy,
-    months: tuple[Month, ...],
+    months: tuple[LoggedRows, ...],
     recorded: Floats | None = None,
 ) -> Decision:
     """Calibrate on all months, and say what would help where nothing passes."""
@@ -397,7 +397,7 @@ def _advice(found: Calibration, log: Log, proposals: Any, question: Question) ->
             f"{_amount(each, each.alpha)} asked for. No promise below today's loss can be made "
             f"from today's log alone{estimate}. What can be had: "
         )
-    if len(losses) == 1 and log.acting is None and log.log_optimized.max() > -np.inf:
+    if len(losses) == 1 and log.log_logged is None and log.log_optimized.max() > -np.inf:
         asked = "promise" if question.promise is not None else "alpha"
 
         def rows_for(level: float) -> float:

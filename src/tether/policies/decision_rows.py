@@ -10,17 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether._core import frames, policy_calls, validate
-from tether._core.arrays import Contexts, Floats, Frame, plain_array, plain_column
-from tether._core.contexts import labels
-from tether.control.columns import Acting
+from tether._core.arrays import Contexts, Floats, Frame, Integers, plain_array, plain_column
+from tether._core.contexts import labels, take
 from tether.control.log import Log
 from tether.policies.categorical import Categorical, TableFunction
-from tether.policies.kept_contexts import keep, kept
 from tether.policies.logs import check_one_policy, checked_propensities
 from tether.policies.policy import (
     Policy,
     TablePolicy,
-    as_pair,
     as_policy,
     picked,
     positions,
@@ -33,23 +30,34 @@ WHOLE = 1e-3
 
 
 @dataclass(frozen=True)
-class Month:
-    """The rows of one table, and the policy that acted in them; None is the old policy."""
+class LoggedRows:
+    """Rows of one table or month: training rows, and those of a decision.
+
+    Parameters
+    ----------
+    contexts, actions, rewards : array-like
+        The columns; contexts may be a frame, or a number where there are none.
+    losses : mapping of str to array-like
+        The losses by name; in `choose` a single one has an empty name.
+    policy : Policy, optional
+        What acted: the safe policy of training rows; None is the old policy of a decision.
+    """
 
     contexts: Any
     actions: NDArray[Any]
-    losses: dict[str, Floats]
-    rewards: Floats | None
-    policy: Policy | None = None
+    losses: Mapping[str, Floats]
+    rewards: Any = None
+    policy: Any = None
 
-    def to_plain(self) -> dict[str, Any]:
-        """What a file can hold of it."""
-        return {**vars(self), "contexts": keep(self.contexts, np.inf)}
+    def __len__(self) -> int:
+        return len(self.actions)
 
-    @staticmethod
-    def from_plain(contexts: Any, **columns: Any) -> Month:
-        """Undo `to_plain`."""
-        return Month(kept(contexts), **columns)
+    def take(self, index: Integers) -> LoggedRows:
+        """Select rows by their positions."""
+        losses = {name: loss[index] for name, loss in self.losses.items()}
+        rewards = None if self.rewards is None else self.rewards[index]
+        columns = take(self.contexts, index), self.actions[index], losses, rewards
+        return LoggedRows(*columns, self.policy)
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Question:
     """What `decide` was asked: columns by name, and numbers."""
 
     action: str
-    loss: str | list[str]
+    losses: list[str]
     context: str | list[str] | None
     propensity: str | float | None
     reward: str | None
@@ -71,11 +79,6 @@ class Question:
     seed: int
     actions: list[Any] | None
 
-    @property
-    def losses(self) -> list[str]:
-        """The names of the losses."""
-        return [self.loss] if isinstance(self.loss, str) else list(self.loss)
-
     def contexts_of(self, frame: Any) -> Any:
         """The context columns of a frame; anything without named columns is contexts already."""
         if self.context is None:
@@ -86,10 +89,13 @@ class Question:
         if isinstance(self.context, str):
             return plain_array(frames.column(frame, "context", self.context))
         columns = [plain_array(frames.column(frame, "context", name)) for name in self.context]
-        is_frame = hasattr(frame, "columns") and not hasattr(frame, "column_names")
-        return frame[list(self.context)] if is_frame else np.column_stack(columns)
+        if hasattr(frame, "columns") and not hasattr(frame, "column_names"):
+            return frame[list(self.context)]
+        if len({each.dtype.kind in "biuf" or each.dtype.kind for each in columns}) > 1:
+            columns = [each.astype(object) for each in columns]  # else numbers would become text
+        return np.column_stack(columns)
 
-    def read(self, frame: Frame) -> Month:
+    def read(self, frame: Frame) -> LoggedRows:
         """The rows of a frame; missing values are errors."""
 
         def column(argument: str, name: str) -> tuple[str, NDArray[Any]]:
@@ -101,7 +107,7 @@ class Question:
         for argument, sign in (("reward", 1.0), ("cost", -1.0)):
             if (name := getattr(self, argument)) is not None:
                 rewards = sign * validate.floats(*column(argument, name), finite=True)
-        return Month(self.contexts_of(frame), actions, losses, rewards)
+        return LoggedRows(self.contexts_of(frame), actions, losses, rewards)
 
     def propensities(self, frame: Frame, rows: int, *, finite: bool) -> Floats | None:
         """The recorded probabilities of the actions, where there are some."""
@@ -146,7 +152,9 @@ class RecordedPolicy(TablePolicy):
         return np.asarray(self._table[place])
 
 
-def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> RecordedPolicy | None:
+def recorded_policy(
+    month: LoggedRows, actions: NDArray[Any], recorded: Floats
+) -> RecordedPolicy | None:
     """The old policy's table where the log shows all of it, or all but one action; else None."""
     check_one_policy(recorded, month.contexts, month.actions)
     known, place = np.unique(labels(month.contexts), return_inverse=True)
@@ -163,18 +171,16 @@ def recorded_policy(month: Month, actions: NDArray[Any], recorded: Floats) -> Re
 
 
 def pooled_log(
-    old: Policy, new: Policy, months: tuple[Month, ...], losses: Mapping[str, Floats]
+    old: Policy, new: Policy, months: tuple[LoggedRows, ...], losses: Mapping[str, Floats]
 ) -> Log:
     """All months in one log: the old policy is the safe one, and each row keeps who acted in it."""
-    old, new = as_pair(old, new)
     known: Any = shared_actions((old, new), ("old", "new"))
     rows = [len(month.actions) for month in months]
     acted = [old if month.policy is None else month.policy for month in months]
 
     def tables(policy: Any, name: str) -> Floats:
-        own = positions(policy.actions, known, name)  # that of month one may have another order
-        each = [policy_calls.table(name, policy, month.contexts)[:, own] for month in months]
-        return np.concatenate([*map(np.broadcast_to, each, [(n, len(own)) for n in rows])])
+        each = [policy_calls.table(name, policy, month.contexts, known) for month in months]
+        return np.concatenate([*map(np.broadcast_to, each, [(n, len(known)) for n in rows])])
 
     every = {"safe": tables(old, "old"), "optimized": tables(new, "new")}
     by_actor = [tables(policy, "served") for policy in acted]
@@ -182,23 +188,23 @@ def pooled_log(
     mixed = [share + each for share, each in zip(shares, by_actor, strict=True)]
     every["mix"] = np.logaddexp.reduce(mixed, axis=0)
     who = np.repeat(np.arange(len(months)), rows)
-    log_logged_all = np.stack(by_actor)[who, np.arange(len(who))]
+    every["logged"] = np.stack(by_actor)[who, np.arange(len(who))]
     taken = positions(known, np.concatenate([month.actions for month in months]), "old")
     # over safe actions alone: what the safe policy never takes has no ratio
     possible = every["safe"] > -np.inf
-    ratio = np.where(possible, every["safe"] - log_logged_all, -np.inf).max(axis=1)
+    ratio = np.where(possible, every["safe"] - every["logged"], -np.inf).max(axis=1)
     by_safe = np.repeat([month.policy is None for month in months], rows)
     rewards = [month.rewards for month in months if month.rewards is not None]
     first = {name: every[name][: rows[0]] for name in ("safe", "optimized")}
     columns: dict[str, Any] = {f"log_{name}_all": table for name, table in every.items()}
     columns |= {f"log_{name}": picked(table, taken) for name, table in every.items()}
-    limit, logged = np.maximum(ratio, 0.0), picked(log_logged_all, taken)
     return Log(
         dict(losses),
         **columns,
         context=np.concatenate([labels(month.contexts) for month in months]),
         safe_share=float(by_safe.mean()),
         reward=np.concatenate(rewards) if len(rewards) == len(months) else None,
-        acting=Acting(logged, log_logged_all, limit, by_safe=by_safe),
+        log_base_limit=np.maximum(ratio, 0.0),
+        by_safe=by_safe,
         probes=take_probes({"safe": old, "optimized": new}, months[0].contexts, known, first),
     )

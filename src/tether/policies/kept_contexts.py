@@ -133,10 +133,7 @@ def _pandas(held: list[tuple[Any, Format, NDArray[Any]]]) -> Any:
 
 def _each(array: NDArray[Any], change: Callable[[Any], Any]) -> NDArray[Any]:
     """An array of objects, one for each value."""
-    changed = np.empty(array.shape, dtype=object)
-    for place in np.ndindex(array.shape):
-        changed[place] = change(array[place])
-    return changed
+    return np.fromiter(map(change, array.flat), object, array.size).reshape(array.shape)
 
 
 def _to_json(value: Any) -> str:

@@ -23,7 +23,6 @@ from tether.control.log import Log, Proposals
 from tether.policies.policy import (
     Policy,
     PolicyLike,
-    as_pair,
     as_policy,
     is_finite,
     picked,
@@ -127,7 +126,8 @@ def make_log(
         probes = take_probes(noted, contexts, actions, scores)
     else:
         taken = positions(known, actions, next(iter(policies)))
-        tables = {name: policy_calls.table(name, each, contexts) for name, each in policies.items()}
+        asked = contexts, known
+        tables = {name: policy_calls.table(name, each, *asked) for name, each in policies.items()}
         scores = {name: picked(table, taken) for name, table in tables.items()}
         probes = take_probes(noted, contexts, known, tables)
     finite = is_finite(policies["optimized"])
@@ -167,13 +167,9 @@ def make_log(
 
 def _by_name(safe: PolicyLike | None, optimized: PolicyLike, logged_by: Any) -> dict[str, Policy]:
     """The policies of a log, as errors call them."""
-    if safe is None:
-        policies = {"optimized": as_policy("optimized", optimized)}
-    else:
-        policies = dict(zip(("safe", "optimized"), as_pair(safe, optimized), strict=True))
-    if logged_by is not None:
-        policies["logged_by"] = as_policy("logged_by", logged_by)
-    return policies
+    given = {"safe": safe, "optimized": optimized, "logged_by": logged_by}
+    passed = {name: each for name, each in given.items() if each is not None or name == "optimized"}
+    return {name: as_policy(name, each) for name, each in passed.items()}
 
 
 def checked_propensities(propensities: ArrayLike, rows: int, *, finite: bool) -> Floats:

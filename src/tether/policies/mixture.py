@@ -73,7 +73,8 @@ class Mixture(CheckedPolicy):
         if self.actions is None:
             raise TypeError("not every policy of this mixture has finitely many actions")
         contexts = as_contexts(contexts)
-        tables = [policy_calls.table(*each, contexts) for each in self._by_name.items()]
+        by_name = self._by_name.items()
+        tables = [policy_calls.table(*each, contexts, self.actions) for each in by_name]
         return self._average(tables)
 
     @property

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._core import policy_calls
 from tether._core.arrays import Floats
 from tether._core.contexts import labels, length, parts, take
 from tether.control.columns import refuse_larger_mass
@@ -24,6 +23,8 @@ SMALL_DENSITY_ERROR = 0.1
 """A relative standard error of a density up to this, a bias of 1 %, needs no more draws."""
 MORE_DRAWS = (4, 16, 64)
 """By how much the number of draws is multiplied, one after the other."""
+DRAWS_AT_ONCE = 1 << 17
+"""How many draws are scored at once, over all contexts of a part."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def estimated_normalizer(
         return _of_draws(pair, 1, draws, family, log_beta, rng)
     _, first, place = np.unique(labels(contexts), return_index=True, return_inverse=True)
     pieces = []
-    for piece in parts(take(contexts, first), max(1, policy_calls.SCORES_PER_PART // draws)):
+    for piece in parts(take(contexts, first), max(1, DRAWS_AT_ONCE // draws)):
         repeated = take(piece, np.repeat(np.arange(length(piece)), draws))
         pieces.append(_of_draws(pair, length(piece), repeated, family, log_beta, rng))
     log_psi = np.concatenate([each.log_psi for each in pieces])

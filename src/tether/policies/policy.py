@@ -171,38 +171,22 @@ def shared_actions(
 ) -> NDArray[Any] | None:
     """The finitely many actions that all policies have; None if a policy has infinitely many.
 
-    `names` are what errors call the policies; further ones are called by their position.
+    They are in the order of the first policy: the classes of a classifier are sorted, and what
+    a user lists is not. `names` are what errors call the policies; further ones are called by their
+    position.
     """
     finite = [policy for policy in policies if is_finite(policy)]
     if len(finite) < len(policies):
         return None
     first = finite[0].actions
     for place, policy in enumerate(finite[1:], start=1):
-        if not np.array_equal(first, policy.actions):
+        if not np.array_equal(np.sort(first), np.sort(policy.actions)):
             name = names[place] if place < len(names) else f"policy {place}"
             raise ValueError(
                 f"the policies {names[0]} and {name} have different actions: "
                 f"{different_actions(names[0], first, name, policy.actions)}"
             )
     return first
-
-
-def as_pair(safe: PolicyLike, optimized: PolicyLike) -> tuple[Policy, Policy]:
-    """Two policies, with the actions of one in the order of the other's where they are the same.
-
-    The classes of a classifier are sorted, and what a user lists is not.
-    """
-    safe, optimized = as_policy("safe", safe), as_policy("optimized", optimized)
-    if hasattr(safe, "in_order_of"):
-        return in_order_of(optimized, safe), optimized
-    return safe, in_order_of(safe, optimized)
-
-
-def in_order_of(first: Policy, second: Any) -> Any:
-    """The second policy with its actions in the order of the first one's, if it can be."""
-    if not is_finite(first) or not hasattr(second, "in_order_of"):
-        return second
-    return second.in_order_of(np.asarray(first.actions))
 
 
 def different_actions(first_name: str, first: Any, second_name: str, second: Any) -> str:
@@ -213,12 +197,7 @@ def different_actions(first_name: str, first: Any, second_name: str, second: Any
         for name, other in ((first_name, second_name), (second_name, first_name))
         if (extra := set(known[name]) - set(known[other]))
     ]
-    if only:
-        return f"{', '.join(only)}; both must list the same actions. {TO_KNOW_MORE_ACTIONS}"
-    pairs = zip(*known.values(), strict=False)
-    here, there = next((each for each in pairs if each[0] != each[1]), known.values())
-    where = f"{first_name} has {here!r} where {second_name} has {there!r}"
-    return f"{where}; both must list the same actions in the same order"
+    return f"{', '.join(only)}; both must list the same actions, each once. {TO_KNOW_MORE_ACTIONS}"
 
 
 def as_policy(name: str, policy: Any) -> Policy:

@@ -239,8 +239,8 @@ _is_told: ContextVar[bool] = ContextVar("_is_told", default=False)
 
 
 def encode_actions(actions: NDArray[Any]) -> Any:
-    """A list of actions as JSON values, or a digest of a long one; the width does not matter."""
-    listed = np.asarray(actions).tolist()
+    """A list of actions as JSON values, sorted, or a digest of a long one."""
+    listed = np.sort(actions).tolist()
     if len(listed) <= MAX_LISTED_ACTIONS:
         return listed
     return blake2b(json.dumps(listed, default=str).encode(), digest_size=16).hexdigest()

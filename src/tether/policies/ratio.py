@@ -46,8 +46,6 @@ class DensityRatio:
     optimized: FunctionPolicy
     error: float
     """The factor by which ratios may be off, the largest over all cells: for `ratio_error`."""
-    draws: int
-    """How many draws of each policy it rests on."""
 
     def log_ratio(self, contexts: Contexts, actions: Actions) -> Floats:
         """Log of the optimized policy's density over that of the safe one, at each action."""
@@ -135,7 +133,7 @@ def estimate_ratio(
     found_safe = FunctionPolicy(samplers["safe"].sample, EstimatedLogRatio())
     found_optimized = FunctionPolicy(samplers["optimized"].sample, log_ratio)
     found_optimized.approximate, found_optimized.ratio_error = approximate, error
-    return DensityRatio(found_safe, found_optimized, error, count)
+    return DensityRatio(found_safe, found_optimized, error)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class Picker(TablePolicy):
                 f"policy, got {shown(optimized)}"
             )
         self.optimized = optimized
-        self._reference = safe if self._is_policy and hasattr(safe, "log_prob") else None
+        self._safe = safe if self._is_policy and hasattr(safe, "log_prob") else None
 
     def __repr__(self) -> str:
         return f"Picker({self.optimized!r}, size={self.size}, temperature={self.temperature:g})"
@@ -151,8 +151,8 @@ class Picker(TablePolicy):
         shape = (len(rows), self.size)
         if self._is_policy:
             pairs, log_safe = rows.pairs(), np.zeros(1)
-            if self._reference is not None:
-                log_safe = policy_calls.score("safe", self._reference, *pairs, drew=True)
+            if self._safe is not None:
+                log_safe = policy_calls.score("safe", self._safe, *pairs, drew=True)
             log_optimized = policy_calls.score("optimized", self.optimized, *pairs)
             return np.reshape(log_optimized - log_safe, shape)
         # Copies: a function that sorts in place would move candidates away from their positions.
@@ -166,11 +166,6 @@ class Picker(TablePolicy):
                 f"{rows.candidates.shape}, expected {shape}: one score per candidate"
             )
         return validate.log_probabilities("the score's result", answer, ndim=2, zero=True)
-
-    @property
-    def check_every(self) -> float:
-        """Seconds between two checks of a run that old rows have their scores; 0 is always."""
-        return float(getattr(self.optimized, "check_every", 0.0))
 
     def log_prob_all(self, contexts: Any) -> Floats:
         """The log-probability of picking each candidate of `ShortlistRows`."""

@@ -15,7 +15,7 @@ from tether.control.calibrate import family_and_beta
 from tether.control.calibration import Calibration
 from tether.control.engine import LAST
 from tether.control.families import Family, PathFamily
-from tether.policies.policy import PolicyLike, as_pair, picked, positions, shared_actions
+from tether.policies.policy import PolicyLike, as_policy, picked, positions, shared_actions
 from tether.policies.probes import check_probes, warn_not_useful
 from tether.sampling.policy_pair import PolicyPair, SamplingInfo, direct_info, together
 from tether.sampling.rejection_sampling import MAX_DRAWS
@@ -94,7 +94,7 @@ class Tethered:
     ) -> None:
         found = beta if isinstance(beta, Calibration) else None
         self.family, self.log_beta = family_and_beta(beta, family)
-        self.safe, self.optimized = as_pair(safe, optimized)
+        self.safe, self.optimized = as_policy("safe", safe), as_policy("optimized", optimized)
         # At which betas it is served, and the log share of each.
         self.log_betas, self.log_shares = np.array([self.log_beta]), np.zeros(1)
         if found is not None and found.chain is not None and found.chain.spread:
@@ -253,7 +253,8 @@ class Tethered:
         size = count if isinstance(contexts, int) else size
         for start in range(0, count, size):
             own = part(contexts, start, start + size)
-            tables = [policy_calls.table(*each, own) for each in self._pair.by_name.items()]
+            both = self._pair.by_name.items()
+            tables = [policy_calls.table(*each, own, self.actions) for each in both]
             if not isinstance(contexts, int):
                 tables[0] = np.broadcast_to(tables[0], (length(own), tables[0].shape[1]))
             safe, optimized = np.broadcast_arrays(*tables)

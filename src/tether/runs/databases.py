@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from sqlalchemy import exc, pool
 
 from tether._core.extras import require
-from tether._core.files import URL, redact_text, redact_url
+from tether._core.files import URL, redact_text
 from tether.runs.errors import StoreError
 
 OWNER_ALONE = 0o600
@@ -36,7 +36,8 @@ class Database:
         self.in_memory = self.is_sqlite and parsed.database in (None, "", ":memory:")
         self.deadline = deadline
         self._url = parsed.render_as_string(hide_password=False)
-        self.name = redact_url(str(url))
+        shown = parsed.set(query={}).render_as_string()  # a password can be in the query, too
+        self.name = shown if "://" in str(url) else str(url)
         self.file = Path(str(parsed.database)) if self.is_sqlite and not self.in_memory else None
         if self.is_sqlite:
             self.engine = self._sqlite(parsed, create)
@@ -156,7 +157,7 @@ def _parse(url: str | Path) -> sql.URL:
     with suppress(exc.ArgumentError, ValueError):  # no message may show a password
         if URL.fullmatch(text):
             return sql.make_url(text)
-    raise ValueError(f"store must be a path or a database URL, got {redact_url(text)!r}")
+    raise ValueError("store must be a path or a database URL, its parts percent-encoded")
 
 
 _LOCK = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Booleans, Floats, Integers
+from tether._core.arrays import Booleans, Floats
 from tether._core.contexts import labels
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
-from tether.control.columns import Acting, PolicyPath
+from tether.control.columns import PolicyPath
 from tether.control.families import Family, blend_scores, find_family
 from tether.control.log import Log, Proposals
 from tether.policies.normalizer import (
@@ -159,15 +159,16 @@ class Evidence:
         tables["optimized"] = scores[:, 1] if kind == PATH else scores
         check_support(tables["safe"], tables["optimized"], reference)
         place = self._stored(PLACE, SAFE)[used] if kind == TABLE else None
-        acting = None
+        columns: dict[str, Any] = {}
         if set(self.counts) != {reference}:
             tables["mix"] = _mixture(densities, self.counts)
             if self._by_who_acted:
-                acting = self._who_acted(densities, place, exact_limits=kind != PATH)
-        columns: dict[str, Any] = {f"log_{name}": values for name, values in tables.items()}
+                who_acted = self._who_acted(densities, exact_limits=kind != PATH)
+                tables["logged"], columns["log_base_limit"] = who_acted
+        for name, values in tables.items():
+            columns[f"log_{name}"] = values if place is None else picked(values, place)
         if place is not None:
-            columns = {f"log_{name}_all": values for name, values in tables.items()}
-            columns |= {f"log_{name}": picked(values, place) for name, values in tables.items()}
+            columns |= {f"log_{name}_all": values for name, values in tables.items()}
         contexts, _ = contents.rows(self.where[used])
         if not isinstance(contexts, int):
             columns["context"] = labels(contexts)
@@ -185,7 +186,6 @@ class Evidence:
             {name: loss[used] for name, loss in self.losses.items()},
             **columns,
             safe_share=share or None,
-            acting=acting,
             warnings=[given["approximate"]] if given.get("approximate") else [],
             ratio_error=float(given.get("ratio_error", 1.0)) * error,
         )
@@ -272,17 +272,15 @@ class Evidence:
         return 1.0 + float(variance.max())
 
     def _who_acted(
-        self, densities: Mapping[int, Density], place: Integers | None, *, exact_limits: bool
-    ) -> Acting:
-        """The densities of the policies that acted, each in its own rows."""
+        self, densities: Mapping[int, Density], *, exact_limits: bool
+    ) -> tuple[Floats, Floats]:
+        """The densities of the policies that acted, each in its own rows, and their base limits."""
         logged, limit = np.full(densities[SAFE].log.shape, np.nan), np.zeros(len(self.served))
         for number in self.counts:
             own = self.served == number
             logged[own] = densities[number].log[own]
             limit[own] = _log_base_limit(self.known, number) if exact_limits else math.inf
-        if place is None:
-            return Acting(logged, log_base_limit=limit)
-        return Acting(picked(logged, place), logged, limit)
+        return logged, limit
 
 
 def decide_beta(evidence: Evidence) -> tuple[dict[str, Any], Calibration]:

@@ -42,7 +42,7 @@ def write_log(folder: Path, evidence: Evidence) -> str:
         parquet.write_table(pa.table({**kept, "source": source}), folder / "proposals.parquet")
     share = log.safe_share if log.has_mixture else None
     scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
-    if log.acting is not None:
+    if "log_logged" in log.rows.names:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
     arguments = {**evidence.asked, "ratio_error": log.ratio_error}
     told_to = {"scan": scan, "calibrate": arguments}
@@ -114,8 +114,8 @@ def exported(found: Calibration) -> tuple[str, int]:
 
 
 def _columns(evidence: Evidence) -> dict[str, NDArray[Any]]:
-    log, drawn, acting = evidence.log, evidence.contents.draws, evidence.log.acting
-    listed = acting is not None and acting.log_logged_all is not None
+    log, drawn = evidence.log, evidence.contents.draws
+    listed = "log_logged_all" in log.rows.names
     if listed or log.policy_path is not None or (drawn is not None and "context" in drawn):
         raise ValueError(
             "export_log is for runs without contexts, or with alpha over finitely many actions: "

@@ -29,7 +29,7 @@ from tether._core.records import decode
 from tether.control.calibration import Calibration
 from tether.control.families import Family, PathFamily
 from tether.policies.normalizer import Normalizer
-from tether.policies.policy import Sampler, as_policy, as_sampler, in_order_of
+from tether.policies.policy import Sampler, as_policy, as_sampler
 from tether.policies.probes import fingerprint, told_elsewhere
 from tether.policies.shortlist import Picker, Shortlist, TetheredShortlist
 from tether.policies.tethered import Tethered
@@ -94,8 +94,9 @@ class Probe:
         self.checked_at = time.monotonic()
 
     def is_due(self, policy: Any) -> bool:
-        """Whether the last check is longer ago than a policy's `check_every`, by default 0 s."""
-        return time.monotonic() - self.checked_at >= getattr(policy, "check_every", 0.0)
+        """Whether the last check is longer ago than the `check_every` of a policy or score."""
+        every = getattr(getattr(policy, "optimized", policy), "check_every", 0.0)
+        return time.monotonic() - self.checked_at >= every
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,7 @@ class Policies:
             return PathOptimized(given)
         if self.shortlist is not None:
             return given if isinstance(given, Picker) else self.shortlist.picker_of(given)
-        if self._ramps:
-            return as_sampler(name, given)
-        return in_order_of(self.safe, as_policy(name, given))
+        return as_sampler(name, given) if self._ramps else as_policy(name, given)
 
     def served(self, deployed: Deployed | None) -> Any:
         """The policy that acts, as a user calls it."""

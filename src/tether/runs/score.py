@@ -141,7 +141,7 @@ class Scorer(Evidence):
             return positions(self.listed, actions, "safe")
         if name == TABLE:
             shape = len(actions), len(self.listed)
-            table = policy_calls.table(kind, self._optimized(number), contexts)
+            table = policy_calls.table(kind, self._optimized(number), contexts, self.listed)
             return np.broadcast_to(table, shape)
         if name == PATH:
             return np.asarray(self.pair.path_scores(contexts, actions))

@@ -17,16 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core.arrays import Contexts, Floats, Integers
+from tether._core.arrays import Contexts, Integers
 from tether._core.contexts import length, parts, take
 from tether.sampling.envelope import Envelope
-from tether.sampling.policy_pair import (
-    DrawLimitError,
-    PolicyPair,
-    SamplingInfo,
-    ScoredDraws,
-    together,
-)
+from tether.sampling.policy_pair import DrawLimitError, PolicyPair, SamplingInfo, together
 from tether.sampling.rejection_sampling import MAX_DRAWS, PROPOSALS_PER_CALL
 
 BURN_IN_STEPS = 64
@@ -45,69 +39,57 @@ class Chains:
         self.actions = start.actions
         self.log_weight = envelope.log_importance_weight(start.log_ratio)
         self.settled = np.zeros(self.count, dtype=np.bool_)
-        self.steps, self.scored, self.calls = 0, self.count, 1
+        self.scored, self.calls = self.count, 1
         self.proposed_safe = int(np.count_nonzero(start.from_safe))
 
-    def advance(self, steps: int) -> None:
-        """Advance every chain by `steps`; the proposals for many steps are drawn in one call."""
-        at_once = max(1, PROPOSALS_PER_CALL // self.count)
-        for done in range(0, steps, at_once):
-            taken = min(at_once, steps - done)
-            self.steps += taken
-            draws, log_weight, exponential = self._propose(np.arange(self.count), taken)
-            self.settled |= (exponential + log_weight >= self.envelope.log_constant).any(axis=0)
-            last_move = np.full(self.count, -1)
-            for step in range(taken):
-                with np.errstate(invalid="ignore"):  # −inf minus −inf: an impossible state stays
-                    move = exponential[step] >= self.log_weight - log_weight[step]
-                self.log_weight = np.where(move, log_weight[step], self.log_weight)
-                last_move[move] = step
-            chains = np.flatnonzero(last_move >= 0)
-            self._replace_states(chains, draws, last_move[chains] * self.count + chains)
-
-    def settle(self, max_draws: int) -> None:
-        """Continue the unsettled chains up to their first exact draw.
-
-        Raises once a chain has taken `max_draws` steps, or all chains together `max_draws` times
-        one more than the number of settled chains.
-        """
-        taken, missing = self.steps, np.flatnonzero(~self.settled)
-        while len(missing):
-            settled = self.count - len(missing)
-            if taken >= max_draws or self.scored > max_draws * (settled + 1):
-                raise DrawLimitError(
-                    f"metropolis gave up: {len(missing)} of {self.count} chain(s) have not "
-                    f"forgotten their initial state after {self.scored:,} proposals in all, at "
-                    f"max_draws = {max_draws:,} per action",
-                )
-            steps = min(max(1, PROPOSALS_PER_CALL // len(missing)), max_draws - taken)
-            draws, log_weight, exponential = self._propose(missing, steps)
-            exact = exponential + log_weight >= self.envelope.log_constant
-            any_exact = exact.any(axis=0)
-            rows = exact.argmax(axis=0)[any_exact] * len(missing) + np.flatnonzero(any_exact)
-            self._replace_states(missing[any_exact], draws, rows)
-            taken, missing = taken + steps, missing[~any_exact]
-
-    def _propose(self, chains: Integers, steps: int) -> tuple[ScoredDraws, Floats, Floats]:
-        """Proposals for some chains, their log weights, and −log of the uniform numbers.
-
-        The last two have one row per step and one column per chain.
-        """
+    def advance(self, steps: int, chains: Integers | None = None) -> None:
+        """Advance some chains, by default all, by so many steps, whose proposals are one call."""
+        chains = np.arange(self.count) if chains is None else chains
         contexts = take(self.contexts, np.tile(chains, steps))
         draws = self.pair.propose(self.envelope.safe_weight, contexts, self.rng)
         shape = steps, len(chains)
         self.scored += steps * len(chains)
         self.calls += 1
         self.proposed_safe += int(np.count_nonzero(draws.from_safe))
-        log_weight = self.envelope.log_importance_weight(draws.log_ratio).reshape(shape)
-        return draws, log_weight, self.rng.standard_exponential(shape)
-
-    def _replace_states(self, chains: Integers, draws: ScoredDraws, rows: Integers) -> None:
-        """Move chains to rows of the draws."""
+        proposed = self.envelope.log_importance_weight(draws.log_ratio).reshape(shape)
+        exponential = self.rng.standard_exponential(shape)  # −log of uniform numbers
+        self.settled[chains] |= (exponential + proposed >= self.envelope.log_constant).any(axis=0)
+        state, last_move = self.log_weight[chains], np.full(len(chains), -1)
+        for step in range(steps):
+            with np.errstate(invalid="ignore"):  # −inf minus −inf: an impossible state stays
+                move = exponential[step] >= state - proposed[step]
+            state = np.where(move, proposed[step], state)
+            last_move[move] = step
+        self.log_weight[chains] = state
+        moved = np.flatnonzero(last_move >= 0)
+        rows = last_move[moved] * len(chains) + moved
         candidates = np.concatenate([self.actions, draws.actions[rows]])
         latest = np.arange(self.count)
-        latest[chains] = self.count + np.arange(len(chains))
+        latest[chains[moved]] = self.count + np.arange(len(moved))
         self.actions = candidates[latest]
+
+    def run(self, max_draws: int) -> None:
+        """Advance every chain by 64 steps, and on until it has settled.
+
+        Raises once a chain has taken `max_draws` steps, or all chains together `max_draws` times
+        one more than the number of settled chains.
+        """
+        taken, running, burn_in = 0, np.arange(self.count), min(BURN_IN_STEPS, max_draws)
+        while len(running):
+            limit = burn_in if taken < burn_in else max_draws
+            steps = min(max(1, PROPOSALS_PER_CALL // len(running)), limit - taken)
+            self.advance(steps, running)
+            taken += steps
+            if taken < burn_in:
+                continue
+            running = np.flatnonzero(~self.settled)
+            too_many = self.scored > max_draws * (self.count - len(running) + 1)
+            if len(running) and (taken >= max_draws or too_many):
+                raise DrawLimitError(
+                    f"metropolis gave up: {len(running)} of {self.count} chain(s) have not "
+                    f"forgotten their initial state after {self.scored:,} proposals in all, at "
+                    f"max_draws = {max_draws:,} per action",
+                )
 
 
 def metropolis(
@@ -127,8 +109,7 @@ def metropolis(
     groups, infos = [], []
     for piece in parts(contexts, PROPOSALS_PER_CALL):
         chains = Chains(pair, piece, rng, envelope)
-        chains.advance(min(BURN_IN_STEPS, max_draws))
-        chains.settle(max_draws)
+        chains.run(max_draws)
         groups.append(chains.actions)
         counts = chains.scored, chains.scored, chains.calls, chains.proposed_safe
         infos.append(SamplingInfo("metropolis", chains.count, *counts))

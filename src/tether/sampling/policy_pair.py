@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether._core import policy_calls
+from tether._core import policy_calls, validate
 from tether._core.arrays import Booleans, Contexts, Floats
 from tether._core.contexts import length
 
@@ -77,8 +77,13 @@ class PolicyPair:
 
     def check(self, log_safe: Floats, log_optimized: Floats) -> None:
         """Refuse an optimized policy that takes what the safe one never takes, if that matters."""
-        if self.strict:
-            policy_calls.check_absolute_continuity(log_safe, log_optimized)
+        outside = (log_safe == -np.inf) & (log_optimized > -np.inf)
+        if self.strict and outside.any():
+            accepted = (
+                "no action that the safe policy never takes, since its log does not show what that "
+                "costs (restrict the optimized policy, or use family 'clip' with a finite beta)"
+            )
+            validate.reject("the safe policy's log_prob", log_safe, outside, accepted)
 
 
 class DrawLimitError(RuntimeError):

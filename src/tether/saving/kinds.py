@@ -31,8 +31,9 @@ from tether.policies import (
     ratio,
 )
 from tether.policies.decision import Decision
-from tether.policies.decision_rows import Month, Question, RecordedPolicy
+from tether.policies.decision_rows import LoggedRows, Question, RecordedPolicy
 from tether.policies.functions import recipe_of
+from tether.policies.kept_contexts import keep, kept
 from tether.policies.policy import FunctionSampler
 from tether.policies.probes import told_elsewhere
 from tether.saving import models
@@ -45,8 +46,6 @@ METHODS_CALLED = (
 """Methods that may be saved as functions: they compute, and neither change nor write anything."""
 SAVE_METHOD, LOAD_METHOD = "tether_save", "tether_load"
 """The two methods of a class that says itself how it is saved."""
-MAX_SAVED_SHORTLIST = 1_000_000
-"""The most candidates of a saved shortlist."""
 _FUNCTIONS = ("_sample", "_log_prob", "approximate", "ratio_error")
 
 
@@ -64,19 +63,8 @@ def _pool(table: Any) -> Pool:
     return Pool.__new__(Pool)._make("log_probabilities", table, None)  # normalized already
 
 
-def _size(size: Any) -> int:
-    number = validate.integer("size", size, 2)
-    if number > MAX_SAVED_SHORTLIST:
-        raise ValueError(f"size must be at most {MAX_SAVED_SHORTLIST:,}, got {number!r:.80}")
-    return number
-
-
-def _picker(optimized: Any, size: Any, temperature: Any, reference: Any) -> Picker:
-    return Picker(optimized, _size(size), temperature, reference)
-
-
-def _shortlist(safe: Any, size: Any, temperature: Any, picker: Any) -> Shortlist:
-    return Shortlist(safe, picker, size=_size(size), temperature=temperature)
+def _shortlist(safe: Any, picker: Any, **options: Any) -> Shortlist:
+    return Shortlist(safe, picker, **options)
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
@@ -118,6 +106,11 @@ def _of(cls: Any, *attributes: str, build: Callable[..., Any] | None = None) -> 
     return cls, Kind(cls.__name__, state, build or cls)
 
 
+ROWS = Kind(
+    "LoggedRows",
+    lambda rows: {**vars(rows), "contexts": keep(rows.contexts, np.inf)},
+    lambda contexts, **columns: LoggedRows(kept(contexts), **columns),
+)
 CALIBRATION = Kind(
     "Calibration",
     lambda found: {"value": records.encode(found)},
@@ -131,7 +124,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(categorical.ClassifierLogits),
         _of(RecordedPolicy, "actions", "_known", "_table"),
         _of(Question),
-        (Month, Kind("Month", Month.to_plain, Month.from_plain)),
+        (LoggedRows, ROWS),
         _of(Decision),
         _of(Pool, "_table", build=_pool),
         _of(Mixture, "policies", "weights"),
@@ -145,7 +138,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(Clip),
         _of(Mix),
         _of(BudgetedClip),
-        _of(Picker, "optimized", "size", "temperature", "_reference", build=_picker),
+        _of(Picker, "optimized", "size", "temperature", "_safe"),
         _of(Shortlist, "safe", "size", "temperature", "picker", build=_shortlist),
         _of(TetheredShortlist, "shortlist", "pick"),
         _of(AimedPolicy, "policy", "loss_models", "multipliers"),
@@ -208,7 +201,7 @@ PARTIAL = Kind(
     lambda value: {"function": value.func, "arguments": list(value.args), "named": value.keywords},
     lambda function, arguments, named: partial(function, *arguments, **named),
 )
-FUNCTION = Kind("function", _function_state, models.find_function, asks=True)
+FUNCTION = Kind("function", _function_state, Permissions.find, asks=True)
 OTHERS = (OWN, MODULE, MADE, MODEL, METHOD, PARTIAL, FUNCTION)
 KINDS = {kind.name: kind for kind in (*BY_CLASS.values(), *OTHERS)}
 """Every kind by its name in a file."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import zipfile
 from functools import partial
@@ -17,7 +16,7 @@ from tether.saving.objects import CannotSaveError, Member, Permissions
 _skops = partial(require, "a saved scikit-learn model", "skops.io")
 _safetensors = partial(require, "a saved torch module", "safetensors.torch")
 MAX_UNPACKED_BYTES = 1 << 30
-"""The most bytes that a sparse matrix inside a model may unpack to."""
+"""The most bytes that a model, or a sparse matrix inside one, may unpack to."""
 
 
 def derives_from(value: Any, package: str, name: str) -> bool:
@@ -53,7 +52,7 @@ def _canonical(content: bytes) -> bytes:
 
 def load_sklearn(permissions: Permissions, model: bytes) -> Any:
     """A model whose arrays are as large as they say, and whose types are trusted."""
-    _check_arrays(_members(model, len(model)))
+    _check_arrays(_members(model))
     known = _skops().get_untrusted_types(data=model)
     untrusted = [name for name in known if name not in permissions.trusted]
     if untrusted:
@@ -61,11 +60,11 @@ def load_sklearn(permissions: Permissions, model: bytes) -> Any:
     return _skops().loads(model, trusted=list(permissions.trusted))
 
 
-def _members(content: bytes, most: float = math.inf) -> dict[str, bytes]:
-    """The members of a zip archive, which must not be larger than allowed."""
+def _members(content: bytes) -> dict[str, bytes]:
+    """The members of a zip archive, which must not unpack to more than is allowed."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > most:
-            raise ValueError(f"the saved model unpacks to more than {most:,} bytes")
+        if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED_BYTES:
+            raise ValueError(f"the saved model unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
         return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -75,20 +74,12 @@ def _check_arrays(members: dict[str, bytes]) -> None:
         if name.endswith(".npy"):
             array_from_bytes(f"{name} of the saved model", content)
         elif name.endswith(".npz"):
-            _check_arrays(_members(content, MAX_UNPACKED_BYTES))
-
-
-def find_function(permissions: Permissions, path: str) -> Any:
-    """The function at an import path, if it is allowed."""
-    function = permissions.find(path)
-    if not callable(function):
-        raise ValueError(f"import path {path!r} leads to {function!r}, which is not a function")
-    return function
+            _check_arrays(_members(content))
 
 
 def made_again(permissions: Permissions, path: str, arguments: dict[str, Any]) -> Any:
     """Make an object again as `policy_from` made it, and remember this."""
-    made = find_function(permissions, path)(**arguments)
+    made = permissions.find(path)(**arguments)
     remember(made, path, arguments)
     return made
 

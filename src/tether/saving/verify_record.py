@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether._core import records, signing
-from tether._core.records import Finding, Verification
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration
 from tether.control.log import Log, Proposals
@@ -23,6 +23,41 @@ if TYPE_CHECKING:
 
 RESULT_TOLERANCE = 1e-6
 """How far two computations on different machines may be apart, relatively."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked, and whether it holds; None if it could not be checked."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Everything that was checked of a file or a store."""
+
+    subject: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(each.ok is not False for each in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The subject, the findings and whether all is well, as plain values."""
+        return {**records.to_plain(self), "ok": self.ok}
+
+    def __str__(self) -> str:
+        known = [each.ok for each in self.findings if each.ok is not None]
+        said = f"{len(known)} of {len(known)} checks passed"
+        if not self.ok:
+            said = f"{known.count(False)} of {len(known)} checks failed"
+        marks = {True: "ok", False: "WRONG", None: "not checked"}
+        lines = [f"  {marks[each.ok]:<11}  {each.name}: {each.text}" for each in self.findings]
+        return "\n".join([f"{self.subject}: {said}", *lines])
 
 
 def verify_record(
@@ -79,7 +114,7 @@ def _findings(
             yield Finding("signature", None if key is None else False, "archives are not signed")
             return
         entries = records.parse(path)
-        digest, signature = records.findings(entries, key)
+        digest, signature = (Finding(*each) for each in records.findings(entries, key))
         yield from (digest, signature)
         if not digest.ok:
             return

@@ -144,8 +144,6 @@ def require_scale(part: Selection, scores: Floats) -> None:
     known = part.kept
     if known is None or known.total < MIN_SCORES_COMPARED or known.lowest == known.highest:
         return
-    assert known.lowest is not None
-    assert known.highest is not None
     width = known.highest - known.lowest
     beyond = np.maximum(known.lowest - scores, scores - known.highest)
     outside, worst = int((beyond > RANGE_MARGIN * width).sum()), int(np.argmax(beyond))

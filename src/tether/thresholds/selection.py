@@ -35,8 +35,8 @@ class KeptShare:
     items: int
     emptied: int
     squared_sizes: int
-    lowest: float | None = None
-    highest: float | None = None
+    lowest: float = math.nan
+    highest: float = math.nan
 
     @property
     def share(self) -> float:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tether._core.arrays import TIE_TOLERANCE, Floats, Integers
-from tether._core.promises import SafeMean, bounded_safe_mean, safe_mean
+from tether._core.promises import SafeMean, safe_mean
 from tether.thresholds.sweep import Sweep
 
 
@@ -143,13 +143,5 @@ def safest_mean(sweep: Sweep) -> SafeMean | None:
     """The mean loss of the safest threshold; None where the promise does not depend on it."""
     if sweep.among_selected or sweep.harmless:
         return None
-    if not sweep.weighted:
-        items = np.arange(sweep.n_items)
-        return safe_mean(sweep.pieces.at(items, np.zeros_like(items)), sweep.bound)
-    total = float(sweep.total[0])
-    return bounded_safe_mean(
-        float(sweep.sums[0] / total),
-        sweep.bound,
-        effective_rows=sweep.effective_sample_size,
-        test_share=sweep.test_weight / (total + sweep.test_weight),
-    )
+    losses = sweep.pieces.level[sweep.pieces.first[:-1]]
+    return safe_mean(losses, sweep.bound, sweep.item_weights, sweep.test_weight)

@@ -140,7 +140,8 @@ class Sweep:
         return self.weights.values is not None
 
     @cached_property
-    def _weights(self) -> Floats:
+    def item_weights(self) -> Floats:
+        """The weight of each item."""
         values = np.ones(self.n_items) if self.weights.values is None else self.weights.values
         if not values.any():
             raise ValueError("weights are all 0: no item counts")
@@ -149,12 +150,12 @@ class Sweep:
     @property
     def test_weight(self) -> float:
         """The weight of the test item."""
-        return float(self._weights.max()) if self.weights.test is None else self.weights.test
+        return float(self.item_weights.max()) if self.weights.test is None else self.weights.test
 
     @property
     def effective_sample_size(self) -> float:
         """How many equally weighted items the weighted ones are worth: (Σ w)² / Σ w²."""
-        return float(self._weights.sum() ** 2 / np.square(self._weights).sum())
+        return float(self.item_weights.sum() ** 2 / np.square(self.item_weights).sum())
 
     def _summed(self, values: Floats) -> Floats:
         return self.pieces.sums(values, self.weights.values)
@@ -174,7 +175,7 @@ class Sweep:
         """The weight that the sums are divided by: that of all items, or of those selected."""
         if self.among_selected:
             return self._summed((~np.isnan(self.pieces.level)).astype(np.float64))
-        return np.full(len(self.thresholds), self._weights.sum())
+        return np.full(len(self.thresholds), self.item_weights.sum())
 
     @cached_property
     def n_nonmonotone(self) -> int:

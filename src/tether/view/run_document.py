@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tether._core.files import redact_url
 from tether._core.words import counted
 from tether.view.numbers import (
     NO_VALUE,
@@ -67,7 +66,7 @@ def document(
         `units` and how many are `left_out`, `alarms`, `acts`, `assumptions`, `settings`
         and whether steps end by hand (`is_by_hand`). No number in it is infinite or NaN.
     """
-    words, store, stated = words_of(history), redact_url(history.store), history.settings
+    words, store, stated = words_of(history), history.store, history.settings
     shown = history.units if last is None else history.units[-last:]
     found = {
         "title": title or store,
