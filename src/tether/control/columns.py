@@ -29,7 +29,7 @@ MIN_ROWS_OF_PROBABILITIES = 20  # fewer log-densities may all lie between 0 and 
 MAX_STANDARD_ERRORS = 6.0  # a mass further above 1 than this is an error, not chance
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all", "log_logged_all")
-LOG_COLUMNS = (*DRAW_COLUMNS, "reward", "log_logged", "log_base_limit", "by_safe", *ACTION_TABLES)
+LOG_COLUMNS = (*DRAW_COLUMNS, "reward", "log_logged", "log_base_limit", *ACTION_TABLES)
 SCANNED_COLUMNS = (*LOG_COLUMNS, "safe_draws", "optimized_draws")
 SOURCES = ("safe", "optimized")
 

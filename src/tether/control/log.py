@@ -122,7 +122,7 @@ class Log(Columned):
     (3, False)
     """
 
-    _known = LOG_COLUMNS
+    _known = (*LOG_COLUMNS, "by_safe")
     log_safe: Floats
     log_optimized: Floats
     log_mix: Floats | None
@@ -159,11 +159,11 @@ class Log(Columned):
         probes: Probes | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        values = (log_safe, log_optimized, log_mix, reward, log_logged, log_base_limit, by_safe)
+        values = (log_safe, log_optimized, log_mix, reward, log_logged, log_base_limit)
         tables = (log_safe_all, log_optimized_all, log_mix_all, log_logged_all)
         given: dict[str, Any] = dict(zip(LOG_COLUMNS, (*values, *tables), strict=True))
         check_row_indexes({"loss": loss, "context": context, **given})
-        given |= named_losses(loss)
+        given |= {**named_losses(loss), "by_safe": by_safe}
         if policy_path is not None:
             validate.same_length("policy_path", policy_path, "log_safe", np.size(log_safe))
             given["log_path"] = policy_path.log_density
@@ -225,10 +225,10 @@ class Log(Columned):
             As in `Log`.
         **columns : str or sequence of str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name;
-            the columns of `reward`, `log_logged`, `log_base_limit` and `by_safe`, which are read
-            only if they are named; and the columns of `log_safe_all`, `log_optimized_all`,
-            `log_mix_all` and `log_logged_all`, one per action, by default all whose names start
-            with that and an underscore.
+            the columns of `reward`, `log_logged` and `log_base_limit`, which are read only if they
+            are named; and the columns of `log_safe_all`, `log_optimized_all`, `log_mix_all` and
+            `log_logged_all`, one per action, by default all whose names start with that and an
+            underscore.
 
         Examples
         --------
