@@ -20,11 +20,12 @@ from tether._core.arrays import (
     check_row_indexes,
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
-from tether._core.rows import Block, Rows
+from tether._core.rows import Rows
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
     SCANNED_COLUMNS,
+    SOURCES,
     Chosen,
     Columned,
     PolicyPath,
@@ -35,7 +36,6 @@ from tether.control.columns import (
     named_losses,
     read,
     used,
-    who_drew,
     with_ratios,
 )
 
@@ -389,47 +389,14 @@ class Proposals(Columned):
             default `source`, if there is such a column, and else the optimized policy.
         """
         known = frames.names(frame)
-        chosen, (by, listed) = choose(known, columns, DRAW_COLUMNS), who_drew(known, source)
-        return cls(
-            **read(frame, chosen),
-            context=read_contexts(frame, context, {*used(chosen), by}),
-            source=frames.column(frame, "source", by) if listed else by,
-        )
-
-    @classmethod
-    def scan(
-        cls,
-        source: Any,
-        *,
-        context: ContextColumns = UNSTATED,
-        drawn_by: str | None = None,
-        where: Any = None,
-        **columns: str | None,
-    ) -> Self:
-        """Name proposals that are larger than memory, with a source as in `Log.scan`.
-
-        They go with a log without contexts; the draws of a log with contexts are stored beside its
-        rows. `drawn_by` is what `from_frame` calls `source`.
-        """
-        from tether.scan import open_rows
-
-        if context is not None:
-            raise ValueError(
-                "context must be None: proposals with contexts cannot be read in parts; store the "
-                "draws of each row's context beside it (Log.scan, safe_draws and optimized_draws)"
-            )
-
-        def places(known: list[str]) -> Chosen:
-            by, listed = who_drew(known, drawn_by)
-            return choose(known, columns, DRAW_COLUMNS) | ({"from_safe": by} if listed else {})
-
-        def derive(block: Block) -> Block:
-            drew = block.get("from_safe", drawn_by or "optimized")
-            return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
-
-        proposals = cls.__new__(cls)
-        proposals.rows = open_rows(source, places, where, derive=derive, check=check_draws)
-        return proposals
+        chosen = choose(known, columns, DRAW_COLUMNS)
+        if source is None and "source" in known:
+            source = "source"
+        drew: Any = source or "optimized"
+        if source in known or drew not in SOURCES:
+            drew = frames.column(frame, "source", drew)
+        labels = read_contexts(frame, context, {*used(chosen), source or ""})
+        return cls(**read(frame, chosen), context=labels, source=drew)
 
     def __repr__(self) -> str:
         return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"
