@@ -84,15 +84,9 @@ def test_logs_without_contexts(tmp_path, family, mixture):
     named = {"loss": ["loss", "cost"], "reward": "reward", "context": None, **log_mix, **share}
     scanned = tether.Log.scan(write(tmp_path / "log", rows), **named)
     memory = tether.Log.from_frame(rows, **named)
-    proposals = (
-        tether.Proposals.scan(write(tmp_path / "draws", fresh), context=None, **log_mix),
-        tether.Proposals.from_frame(fresh, context=None, **log_mix),
-    )
+    drawn = tether.Proposals.from_frame(fresh, context=None, **log_mix)
     asked = {"alpha": {"loss": 0.12, "cost": 0.6}, "family": family}
-    found, known = (
-        tether.calibrate(log, drawn, **asked)
-        for log, drawn in zip((scanned, memory), proposals, strict=True)
-    )
+    found, known = (tether.calibrate(log, drawn, **asked) for log in (scanned, memory))
     assert_same(found, known)
     assert 0 < found.beta < np.inf
     if family == "clip":
@@ -166,8 +160,6 @@ def test_columns_that_make_no_log_are_refused(tmp_path):
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             tether.Log.scan(folder, **named)
-    with pytest.raises(ValueError, match="context"):
-        tether.Proposals.scan(folder, context="safe_0")
 
 
 @pytest.mark.nightly

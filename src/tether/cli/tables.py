@@ -1,7 +1,8 @@
 """Tables in files: a log and its proposals with the options that name their columns.
 
-One file is read into memory (CSV, Parquet, Arrow or Feather, JSON lines); a folder, a glob or an
-address of Parquet files is read in parts by `Log.scan`. All that is missing is reported at once.
+One file is read into memory (CSV, Parquet, Arrow or Feather, JSON lines); a log in a folder, a glob
+or an address of Parquet files is read in parts by `Log.scan`. All that is missing is reported at
+once.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def read_log(
     refuse(problems)
 
     def made(kind: Any, path: str, data: Any, **names: Any) -> Any:  # in parts from several files
-        if not is_in_parts(path):
+        if kind is Proposals or not is_in_parts(path):
             return kind.from_frame(_prepared(data.to_table(), of, bound), **names)
         if not (of.propensity or of.probability or of.missing):
             return kind.scan(path, **names)
@@ -82,8 +83,7 @@ def read_log(
     log = made(Log, path, data, **shared, **own, loss=loss)
     if of.proposals is None:
         return log, None
-    by = {"drawn_by" if is_in_parts(of.proposals) else "source": of.source}
-    return log, made(Proposals, of.proposals, drawn, **shared, **by)
+    return log, made(Proposals, of.proposals, drawn, **shared, source=of.source)
 
 
 def _contradictions(of: SimpleNamespace) -> Iterator[str]:

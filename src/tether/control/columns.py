@@ -29,7 +29,7 @@ MIN_ROWS_OF_PROBABILITIES = 20  # fewer log-densities may all lie between 0 and 
 MAX_STANDARD_ERRORS = 6.0  # a mass further above 1 than this is an error, not chance
 DRAW_COLUMNS = ("log_safe", "log_optimized", "log_mix")
 ACTION_TABLES = ("log_safe_all", "log_optimized_all", "log_mix_all", "log_logged_all")
-LOG_COLUMNS = (*DRAW_COLUMNS, "reward", "log_logged", "log_base_limit", "by_safe", *ACTION_TABLES)
+LOG_COLUMNS = (*DRAW_COLUMNS, "reward", "log_logged", "log_base_limit", *ACTION_TABLES)
 SCANNED_COLUMNS = (*LOG_COLUMNS, "safe_draws", "optimized_draws")
 SOURCES = ("safe", "optimized")
 
@@ -163,13 +163,6 @@ def read(frame: Any, columns: Chosen) -> dict[str, Any]:
         else np.column_stack([frames.column(frame, name, each) for each in column])
         for name, column in columns.items()
     }
-
-
-def who_drew(known: Sequence[str], stated: str | None) -> tuple[str, bool]:
-    """Who made the draws: the column that says it, or the policy that made all; and which it is."""
-    if stated is None:
-        return ("source", True) if "source" in known else ("optimized", False)
-    return stated, stated in known or stated not in SOURCES
 
 
 # ---- what columns must satisfy -----------------------------------------------------------------
@@ -378,11 +371,8 @@ def match(log: Log, proposals: Proposals) -> Match:
         if log.contextual or proposals.context is not None:
             present, lacking = ("log", "proposals") if log.contextual else ("proposals", "log")
             raise ValueError(f"the {present} has contexts but the {lacking} has none; give both")
-        none, total = np.zeros(1, np.int64), {"safe": "sum", "all": "sum"}
-        made = proposals.rows.reduce(
-            lambda block: {"safe": block["from_safe"].sum(), "all": len(block["from_safe"])}, total
-        )
-        counts = np.array([[made["safe"]], [made["all"] - made["safe"]]], np.int64)
+        none, made = np.zeros(1, np.int64), int(proposals.from_safe.sum())
+        counts = np.array([[made], [len(proposals) - made]], np.int64)
         return Match(none, none, np.array([len(log)]), counts)
     if (log.context.dtype.kind in "US") != (proposals.context.dtype.kind in "US"):
         kinds = f"{log.context.dtype} in the log and {proposals.context.dtype} in the proposals"
@@ -407,25 +397,14 @@ def check_normalizer(proposals: Proposals, matched: Match) -> None:
     The integral of the optimized density over the actions of the safe policy is at most one. An
     estimate clearly above one means that the distribution scored is not the one sampled from.
     """
-    counts = matched.counts.astype(np.float64)
-    if not counts[0].any():
+    safe, optimized = matched.counts[:, matched.draw].astype(np.float64)
+    if not safe.any():
         return  # each draw contributes optimized/(n·optimized): the estimate is 1
-    rows = proposals.rows
-    if len(matched.draw) > 1:
-        n_safe, n_optimized = counts[:, matched.draw]
-        rows = Rows({**rows.columns, "n_safe": n_safe, "n_optimized": n_optimized})
-
-    def kernel(block: Block) -> dict[str, Any]:
-        n_safe, n_optimized = block.get("n_safe", counts[0]), block.get("n_optimized", counts[1])
-        with np.errstate(invalid="ignore", over="ignore"):
-            ratio = np.exp(block["log_optimized"] - block["log_safe"])
-            terms = (n_safe + n_optimized) / (n_safe / ratio + n_optimized)
-        terms = np.where(np.isnan(terms), 0.0, terms)
-        return {"sums": np.array([len(terms), terms.sum(), (terms * terms).sum()])}
-
-    with np.errstate(divide="ignore"):
-        sums = rows.reduce(kernel, {"sums": "sum"})["sums"]
-    refuse_larger_mass("proposals: the normalizer", *sums)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        ratio = np.exp(proposals.log_optimized - proposals.log_safe)
+        terms = (safe + optimized) / (safe / ratio + optimized)
+    terms = np.where(np.isnan(terms), 0.0, terms)
+    refuse_larger_mass("proposals: the normalizer", len(terms), terms.sum(), float(terms @ terms))
 
 
 def refuse_larger_mass(name: str, size: float, total: float, squares: float) -> None:

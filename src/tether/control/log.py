@@ -20,11 +20,12 @@ from tether._core.arrays import (
     check_row_indexes,
 )
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
-from tether._core.rows import Block, Rows
+from tether._core.rows import Rows
 from tether.control.columns import (
     DRAW_COLUMNS,
     LOG_COLUMNS,
     SCANNED_COLUMNS,
+    SOURCES,
     Chosen,
     Columned,
     PolicyPath,
@@ -35,7 +36,6 @@ from tether.control.columns import (
     named_losses,
     read,
     used,
-    who_drew,
     with_ratios,
 )
 
@@ -122,7 +122,7 @@ class Log(Columned):
     (3, False)
     """
 
-    _known = LOG_COLUMNS
+    _known = (*LOG_COLUMNS, "by_safe")
     log_safe: Floats
     log_optimized: Floats
     log_mix: Floats | None
@@ -159,11 +159,11 @@ class Log(Columned):
         probes: Probes | None = None,
         warnings: Sequence[str] = (),
     ) -> None:
-        values = (log_safe, log_optimized, log_mix, reward, log_logged, log_base_limit, by_safe)
+        values = (log_safe, log_optimized, log_mix, reward, log_logged, log_base_limit)
         tables = (log_safe_all, log_optimized_all, log_mix_all, log_logged_all)
         given: dict[str, Any] = dict(zip(LOG_COLUMNS, (*values, *tables), strict=True))
         check_row_indexes({"loss": loss, "context": context, **given})
-        given |= named_losses(loss)
+        given |= {**named_losses(loss), "by_safe": by_safe}
         if policy_path is not None:
             validate.same_length("policy_path", policy_path, "log_safe", np.size(log_safe))
             given["log_path"] = policy_path.log_density
@@ -225,10 +225,10 @@ class Log(Columned):
             As in `Log`.
         **columns : str or sequence of str
             Where `log_safe`, `log_optimized` and `log_mix` are, if not in columns of that name;
-            the columns of `reward`, `log_logged`, `log_base_limit` and `by_safe`, which are read
-            only if they are named; and the columns of `log_safe_all`, `log_optimized_all`,
-            `log_mix_all` and `log_logged_all`, one per action, by default all whose names start
-            with that and an underscore.
+            the columns of `reward`, `log_logged` and `log_base_limit`, which are read only if they
+            are named; and the columns of `log_safe_all`, `log_optimized_all`, `log_mix_all` and
+            `log_logged_all`, one per action, by default all whose names start with that and an
+            underscore.
 
         Examples
         --------
@@ -389,47 +389,14 @@ class Proposals(Columned):
             default `source`, if there is such a column, and else the optimized policy.
         """
         known = frames.names(frame)
-        chosen, (by, listed) = choose(known, columns, DRAW_COLUMNS), who_drew(known, source)
-        return cls(
-            **read(frame, chosen),
-            context=read_contexts(frame, context, {*used(chosen), by}),
-            source=frames.column(frame, "source", by) if listed else by,
-        )
-
-    @classmethod
-    def scan(
-        cls,
-        source: Any,
-        *,
-        context: ContextColumns = UNSTATED,
-        drawn_by: str | None = None,
-        where: Any = None,
-        **columns: str | None,
-    ) -> Self:
-        """Name proposals that are larger than memory, with a source as in `Log.scan`.
-
-        They go with a log without contexts; the draws of a log with contexts are stored beside its
-        rows. `drawn_by` is what `from_frame` calls `source`.
-        """
-        from tether.scan import open_rows
-
-        if context is not None:
-            raise ValueError(
-                "context must be None: proposals with contexts cannot be read in parts; store the "
-                "draws of each row's context beside it (Log.scan, safe_draws and optimized_draws)"
-            )
-
-        def places(known: list[str]) -> Chosen:
-            by, listed = who_drew(known, drawn_by)
-            return choose(known, columns, DRAW_COLUMNS) | ({"from_safe": by} if listed else {})
-
-        def derive(block: Block) -> Block:
-            drew = block.get("from_safe", drawn_by or "optimized")
-            return {**block, "from_safe": from_safe(drew, len(block["log_safe"]))}
-
-        proposals = cls.__new__(cls)
-        proposals.rows = open_rows(source, places, where, derive=derive, check=check_draws)
-        return proposals
+        chosen = choose(known, columns, DRAW_COLUMNS)
+        if source is None and "source" in known:
+            source = "source"
+        drew: Any = source or "optimized"
+        if source in known or drew not in SOURCES:
+            drew = frames.column(frame, "source", drew)
+        labels = read_contexts(frame, context, {*used(chosen), source or ""})
+        return cls(**read(frame, chosen), context=labels, source=drew)
 
     def __repr__(self) -> str:
         return f"Proposals({len(self)} draws{'' if self.context is None else ', with contexts'})"

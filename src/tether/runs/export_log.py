@@ -44,8 +44,7 @@ def write_log(folder: Path, evidence: Evidence) -> str:
     scan: dict[str, Any] = {"loss": list(log.loss_names), "context": None, "safe_share": share}
     if "log_logged" in log.rows.names:
         scan |= {"log_logged": "log_logged", "log_base_limit": "log_base_limit"}
-    arguments = {**evidence.asked, "ratio_error": log.ratio_error}
-    told_to = {"scan": scan, "calibrate": arguments}
+    told_to = {"scan": scan, "calibrate": {**evidence.asked, "ratio_error": log.ratio_error}}
     (folder / ARGUMENTS).write_text(json.dumps(told_to, indent=1) + "\n")
     return digest
 
@@ -56,7 +55,7 @@ def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]
     Returns
     -------
     tuple of Log, Proposals or None, and dict
-        The log and its draws, which are read in parts, and the other arguments of `calibrate`.
+        The log, which is read in parts, its draws, and the other arguments of `calibrate`.
 
     Examples
     --------
@@ -64,12 +63,13 @@ def open_log(folder: str | Path) -> tuple[Log, Proposals | None, dict[str, Any]]
     >>> found = tether.calibrate(log, proposals, **arguments)  # doctest: +SKIP
     >>> run.begin(policy, calibration=found)  # doctest: +SKIP
     """
-    folder = Path(folder)
-    held = json.loads((folder / ARGUMENTS).read_text())
-    log = Log.scan(folder / "log.parquet", **held["scan"])
-    drawn = folder / "proposals.parquet"
-    proposals = Proposals.scan(drawn, context=None) if drawn.exists() else None
-    return log, proposals, held["calibrate"]
+    from pyarrow import parquet
+
+    held = json.loads(Path(folder, ARGUMENTS).read_text())
+    log = Log.scan(Path(folder, "log.parquet"), **held["scan"])
+    path = Path(folder, "proposals.parquet")
+    drawn = Proposals.from_frame(parquet.read_table(path), context=None) if path.exists() else None
+    return log, drawn, held["calibrate"]
 
 
 def accepted(evidence: Evidence, found: Calibration) -> tuple[dict[str, Any], Calibration]:
