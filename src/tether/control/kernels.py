@@ -182,7 +182,7 @@ class Binned:
             for each, whole, below in zip(given, *sums, strict=True):
                 np.add.at(whole, place, each)
                 np.add.at(below, place, near * each)
-            return sums.reshape(-1, sums.shape[2]), int(first), high, float(base.max())
+            return sums.reshape(2 * len(given), -1), int(first), high, float(base.max())
 
         every = int(LAST) * FINEST
         sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, -np.inf
