@@ -138,13 +138,17 @@ def test_a_family_that_drops_actions_is_not_served_because_the_safe_policy_passe
     assert found.measured.risks["loss"] < 0.3 or family == "clip"
 
 
-def test_an_own_family_is_known_where_it_is_the_safe_policy():
+@pytest.mark.parametrize("family", ["clip", Geometric()])
+def test_weights_are_known_where_a_family_is_the_safe_policy(family):
     rng = np.random.default_rng(0)
     safe, ratio = -rng.exponential(1.0, (2, 40)), rng.normal(size=(2, 40))
     log, draws = Log(np.ones(40), safe[0], (safe + ratio)[0]), Proposals(safe[1], (safe + ratio)[1])
-    found = calibrate(log, draws, alpha=0.3, family=Geometric(), test_weight=50.0)
+    found = calibrate(log, draws, alpha=0.3, family=family, test_weight=50.0)
     assert found.log_beta == -np.inf
     assert found.measured.max_weight == pytest.approx(50 / 90)
+    log = Log(ratio[0] > 1.5, safe[0], (safe + ratio)[0])  # beta is +inf, and not without each row
+    draws = Proposals(safe[1], (safe + ratio)[1], source=["safe", "optimized"] * 20)
+    assert calibrate(log, draws, alpha=0.22).losses["loss"].terms.stability < 0.01
 
 
 def test_every_point_of_the_grid_is_a_multiple_of_a_128th():

@@ -244,15 +244,15 @@ class ClipKernel(Kernel):
         return np.zeros(t.shape)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Log of ψ(β)/β, by bins of the draws; without draws those of the rows have its sums."""
+        """Log of ψ(β)/β, by bins of draws, or else of rows; exact at its ends, two policies."""
         source, count = self.source(problem)
         if problem.drawn is None:
             binned = self._bins_of_rows(problem)
         else:
             binned = self._binned(source, partial(_of_draws, problem.drawn), "psi")
-        if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
-            return super().log_unit(problem, t)
-        return np.asarray(binned.log_sums(t)[:, -1] - np.log(count))
+        wide = max(-binned.first / FINEST, binned.high) > WIDE  # ψ leaves the range of floats
+        found = super().log_unit(problem, t) if wide else binned.log_sums(t)[:, -1] - np.log(count)
+        return np.where(np.abs(t) == LAST, np.minimum(-t, 0.0), found)
 
     def _bins_of_rows(self, problem: Problem) -> Binned:
         """The sums of both amounts of every loss, and without draws, last, those of the base."""

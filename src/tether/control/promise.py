@@ -181,6 +181,7 @@ class _Change:
         self.unit = self.kernel.log_unit(self.problem, self.t)
         self.points = len(self.kernel.source(self.problem)[0])
         if self.kernel.clips:  # it changes only between these: past them ψ/β, or ψ, is the same
+            self.unit[[0, -1]] = self.unit[1], self.unit[-2] + self.t[-2] - LAST  # errors cancel
             moves = np.abs(self.unit - self.unit[0]) >= SAME_SCORE
             moves_back = np.abs(self.unit + self.t - LAST - self.unit[-1])[::-1] >= SAME_SCORE
             low, high = self.t[moves.argmax() - 1], self.t[::-1][moves_back.argmax() - 1]
