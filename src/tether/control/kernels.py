@@ -152,21 +152,21 @@ class Binned:
     """Sums of amounts in bins of log ρ that are 1/128 wide, as every point of the grid is.
 
     `whole` are sums of amounts and `near` of amount·ρ, in units of the bin's upper end (both
-    bins × amounts); the first bin begins at `first`/128. `high` is the largest log ratio and `base`
-    the largest log base.
+    bins × amounts); the first bin begins at `first`/128. `high` is the largest log ratio; `base` is
+    minus the smallest log base and the largest one.
     """
 
     first: int
     whole: Floats
     near: Floats
     high: float
-    base: float
+    base: Floats
 
     @classmethod
     def of(cls, rows: Rows, amounts: Amounts) -> Binned:
         """One pass over rows."""
 
-        def bins_of(block: Block) -> tuple[Floats, int, float, float]:
+        def bins_of(block: Block) -> tuple[Floats, int, float, Floats]:
             ratio, base = scores(block)
             given, high = amounts(block, base), float(ratio.max())
             if ratio.min() < -LAST:  # −inf, where the row counts nothing, or below the grid
@@ -182,17 +182,17 @@ class Binned:
             for each, whole, below in zip(given, *sums, strict=True):
                 np.add.at(whole, place, each)
                 np.add.at(below, place, near * each)
-            return sums.reshape(2 * len(given), -1), int(first), high, float(base.max())
+            return sums.reshape(2 * len(given), -1), int(first), high, np.array(ends(base))
 
         every = int(LAST) * FINEST
-        sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, -np.inf
+        sums, least, last, high, base = np.zeros((0, 0)), every, -every, -np.inf, np.zeros(2)
         for found, first, own_high, own_base in rows.map(bins_of, BLOCK):
             if not len(sums):
                 sums = np.zeros((len(found), 2 * every + 2))  # all bins of the grid
             stop = first + found.shape[1]
             sums[:, every + first : every + stop] += found
             least, last = min(least, first), max(last, stop)
-            high, base = max(high, own_high), max(base, own_base)
+            high, base = max(high, own_high), np.maximum(base, own_base)
         whole, near = np.split(sums[:, every + least : every + last].T, 2, axis=1)
         return cls(least, whole, near * math.exp(-1 / FINEST), high, base)
 
@@ -236,8 +236,10 @@ class ClipKernel(Kernel):
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
         binned, count = self._bins_of_rows(problem), 2 * len(problem.constraints)
+        if binned.base[0] > WIDE:  # e^base leaves the range of floats
+            return super().sums(problem, t)
         sums = binned.log_sums(t).T[:count].reshape(-1, 2, len(t))
-        return {"sums": sums, "most": binned.base + np.minimum(binned.high - t, 0.0)}
+        return {"sums": sums, "most": binned.base[1] + np.minimum(binned.high - t, 0.0)}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """An infinite ratio has the weight 1 in the unit of these weights."""
@@ -403,11 +405,8 @@ def heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Float
 
 
 def ends(ratio: Floats) -> tuple[float, float]:
-    """Minus the smallest finite ratio, and the largest one."""
-    low = ratio.min()
-    if low == -np.inf:
-        low = ratio.min(initial=np.inf, where=ratio > -np.inf)
-    return float(-low), float(ratio.max())
+    """Minus the smallest finite number, and the largest one."""
+    return float(-ratio.min(initial=np.inf, where=ratio > -np.inf)), float(ratio.max())
 
 
 def told_apart(t: Floats, low: float, high: float) -> tuple[Floats, Integers]:

@@ -128,7 +128,8 @@ def _unforeseen(
     if problem.family.clips and problem.has_mixture:
         # ψ is the acceptance rate times the smaller of beta and 1
         beta = np.exp(np.clip(log_beta, -LARGEST_LOG, LARGEST_LOG))
-        share = min(share / min(beta, 1.0), max(beta, 1.0) / (safe + 1)) / measured.acceptance
+        share = min(share / min(beta, 1.0), max(beta, 1.0) / (safe + 1))
+        share /= max(measured.acceptance, 1e-300)  # which may be too small for a float
     return unforeseen_term(min(share, 1.0), rows, alpha, bound)
 
 
