@@ -236,8 +236,8 @@ def shared_ratio_error(problem: Problem, log_beta: float) -> float:
         ratio, base = scores(block)
         rejected = kernel.rejected(*kernel.draws(block), np.array([log_beta]))[:, 0]
         draws, mean = len(rejected), rejected.mean(axis=0)
-        # One draw has no spread of its own: then that of a coin with the same mean.
-        noise = rejected.var(axis=0, ddof=1) if draws > 1 else mean * (1 - mean)
+        # One draw has no spread of its own: then the largest of a number in [0, 1].
+        noise = rejected.var(axis=0, ddof=1) if draws > 1 else 0.25
         proposed = np.exp(np.minimum(ratio, log_beta) - min(log_beta, 0.0) + base)
         values, slopes = expected_averages(mean, kernel.budget)
         parts = np.stack((proposed, np.exp(base)))

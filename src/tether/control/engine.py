@@ -442,12 +442,11 @@ def _coverage(
     Pontil, 2009). Where W is the largest weight of m draws, the share of actions beyond all of them
     is at most log(1/p)/m, likewise.
     """
-    if not problem.kernel.known:  # ψ is known where clip is the optimized policy itself
-        unit = -LAST if problem.kernel.clips and log_beta >= LAST else np.nan
     rows, logs = int(found["rows"]), [found["w"] - unit, found["ww"] - 2 * unit]
     largest = max(float(found["most"]), test) - unit
     noisy = problem.shares_draws and problem.kernel.from_draws
-    if rows < 2 or noisy or not -np.inf < logs[0] <= max(*logs, largest) <= LARGEST_LOG:
+    known = not noisy and (problem.kernel.known or log_beta >= LAST)  # where clip is optimized
+    if rows < 2 or not (known and -np.inf < logs[0] <= max(*logs, largest) <= LARGEST_LOG):
         return math.nan, math.nan
     mean, squares = math.exp(logs[0]) / rows, math.exp(logs[1]) / rows
     variance, odds = max(squares - mean**2, 0.0) * rows / (rows - 1), math.log(2e6)

@@ -92,7 +92,7 @@ class Kernel:
             return {name: each[..., made.place] for name, each in found.items()} | {"top": made.top}
 
         how = {"sums": "logsum", "most": "max", "top": "max"}
-        return problem.rows.reduce(kernel, how, self.size)
+        return problem.rows.reduce(kernel, how, min(self.size, 2048))
 
     def log_test(self, problem: Problem, t: Floats) -> Floats:
         """The log of the test weight at every beta, where rows do not carry its candidates."""
@@ -187,15 +187,15 @@ class Binned:
     """Sums of amounts in bins of log ρ that are 1/128 wide, as every point of the grid is.
 
     `whole` are sums of amounts and `near` of amount·ρ, in units of the bin's lower end (both
-    amounts × bins); the first bin begins at `first`/128. `high` is the largest log ratio and `base`
-    the largest log base.
+    amounts × bins); the first bin begins at `first`/128. `high` is the largest log ratio, `base` is
+    minus the smallest log base and the largest one.
     """
 
     first: int
     whole: Floats
     near: Floats
     high: float
-    base: float
+    base: Floats
 
     @classmethod
     def of(cls, amounts: Amounts, block: Block) -> Binned:
@@ -215,7 +215,7 @@ class Binned:
         for k, each in enumerate(given):
             np.add.at(whole[k], place, each)
             np.add.at(below[k], place, near * each)
-        return cls(int(first), whole, below, high, float(base.max()))
+        return cls(int(first), whole, below, high, np.array(ends(base)))
 
     def __add__(self, other: Binned) -> Binned:
         both = self, other
@@ -226,7 +226,7 @@ class Binned:
             place = slice(each.first - first, each.first - first + each.whole.shape[1])
             whole[:, place] += each.whole
             near[:, place] += each.near
-        high, base = max(self.high, other.high), max(self.base, other.base)
+        high, base = max(self.high, other.high), np.maximum(self.base, other.base)
         return Binned(first, whole, near, high, base)
 
     @cached_property
@@ -270,24 +270,26 @@ class ClipKernel(OnePassKernel):
     def sums(self, problem: Problem, t: Floats) -> dict[str, Any]:
         """By bins of log ρ, once for all betas of the grid."""
         binned, found = self.gathered(problem)["bins"], []
+        if binned.base[0] > WIDE:  # e^base leaves the range of floats
+            return super().sums(problem, t)
         plain, *logs = binned.log_sums(t)
         for each in problem.constraints:
             found.append((plain if each.ratio_error == 1 else logs.pop(0), logs.pop(0)))
-        return {"sums": np.array(found), "most": binned.base + np.minimum(binned.high - t, 0.0)}
+        return {"sums": np.array(found), "most": binned.base[1] + np.minimum(binned.high - t, 0.0)}
 
     def log_limit(self, problem: Problem, t: Floats) -> Floats:
         """An infinite ratio has the weight 1 in the unit of these weights."""
         return np.zeros(t.shape)
 
     def log_unit(self, problem: Problem, t: Floats) -> Floats:
-        """Log of ψ(β)/β, by bins of the draws, or without draws by those of the rows."""
+        """Log of ψ(β)/β, by bins of draws, or else of rows; exact at its ends, two policies."""
         (source, count), found = self.source(problem), None
         if problem.drawn is not None:
             found = self.once("psi", source, _binning(partial(_of_draws, problem.drawn)))
         binned = (found or self.gathered(problem))["bins"]
-        if max(-binned.first / FINEST, binned.high) > WIDE:  # ψ leaves the range of floats
-            return super().log_unit(problem, t)
-        return np.asarray(binned.log_sums(t)[0] - np.log(count))
+        wide = max(-binned.first / FINEST, binned.high) > WIDE  # ψ leaves the range of floats
+        logs = super().log_unit(problem, t) if wide else binned.log_sums(t)[0] - np.log(count)
+        return np.where(np.abs(t) == LAST, np.minimum(-t, 0.0), logs)
 
 
 def _binning(amounts: Amounts) -> Pass:
@@ -436,7 +438,7 @@ def heaviest(against_safe: Callable[[Any], Floats], ratios: Floats, bases: Float
 
 
 def ends(ratio: Floats) -> tuple[float, float]:
-    """Minus the smallest finite ratio, and the largest one."""
+    """Minus the smallest finite number, and the largest one."""
     low = ratio.min()
     if low == -np.inf:
         low = ratio.min(initial=np.inf, where=ratio > -np.inf)

@@ -128,7 +128,8 @@ def _unforeseen(
     if problem.family.clips and problem.has_mixture:
         # ψ is the acceptance rate times the smaller of beta and 1
         beta = np.exp(np.clip(log_beta, -LARGEST_LOG, LARGEST_LOG))
-        share = min(share / min(beta, 1.0), max(beta, 1.0) / (safe + 1)) / measured.acceptance
+        share = min(share / min(beta, 1.0), max(beta, 1.0) / (safe + 1))
+        share /= max(measured.acceptance, 1e-300)  # which may be too small for a float
     return unforeseen_term(min(share, 1.0), rows, alpha, bound)
 
 
@@ -183,6 +184,7 @@ class _Change:
         self.unit = self.kernel.log_unit(self.problem, self.t)
         self.points = len(self.kernel.source(self.problem)[0])
         if self.kernel.clips:  # it changes only between these: past them ψ/β, or ψ, is the same
+            self.unit[[0, -1]] = self.unit[1], self.unit[-2] + self.t[-2] - LAST  # errors cancel
             moves = np.abs(self.unit - self.unit[0]) >= SAME_SCORE
             moves_back = np.abs(self.unit + self.t - LAST - self.unit[-1])[::-1] >= SAME_SCORE
             low, high = self.t[moves.argmax() - 1], self.t[::-1][moves_back.argmax() - 1]
