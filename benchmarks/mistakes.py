@@ -18,7 +18,7 @@ from scipy.special import log_softmax, softmax
 from benchmarks.cases import Case
 from benchmarks.worlds import draw
 from tether._core.rows import Rows
-from tether.control.checks import check_rows
+from tether.control.checks import checks, findings, with_codes
 
 Columns = dict[str, np.ndarray]
 World = Callable[[np.random.Generator, int], Columns]
@@ -175,6 +175,14 @@ MISTAKES: dict[str, Callable[[np.random.Generator, Columns], Columns]] = {
 WITHOUT_TABLES = {"sign", "base 10", "temperature", "shuffled scores"}
 WITH_TABLES = {"shuffled actions", "an action left out", "trained on it", "logits"}
 """Where these mistakes can be made: tables that are no distributions are refused anyway."""
+
+
+def check_rows(
+    rows: Rows, draws: Rows | None = None, context: np.ndarray | None = None
+) -> tuple[str, ...]:
+    """What is said about rows, as `tether.calibrate` says it."""
+    found = with_codes(rows, context).together(doubts=checks(rows, 1.0))["doubts"]
+    return findings(rows, found, draws, 1.0)
 
 
 def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 0) -> float:

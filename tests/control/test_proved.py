@@ -371,7 +371,6 @@ def test_what_is_stated():
     assert chain.risk_limit("loss", higher) == pytest.approx(
         higher + (PROMISE - level) * np.exp(-stake * 1000 * 0.01)
     )
-    assert chain.risk_quantile("loss", 0.05) == pytest.approx(level + np.log(20) / (stake * 1000))
     third = calibrate(log, promise=PROMISE, looks=3)
     assert third.log_beta == found.log_beta
     assert third.promise == pytest.approx(level + 3 * (PROMISE - level))

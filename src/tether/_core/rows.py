@@ -13,6 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -47,21 +48,6 @@ class Pass(NamedTuple):
     kernel: Callable[[Block], Mapping[str, Any]]
     how: Mapping[str, str]
     size: int = BLOCK
-
-    def add(self, total: dict[str, Any], found: Mapping[str, Any]) -> None:
-        """Combine what was found in one more block with the total."""
-        for name, value in found.items():
-            if (how := self.how[name]) == "concat":
-                total.setdefault(name, []).append(value)
-            else:
-                total[name] = COMBINE[how](total[name], value) if name in total else value
-
-    def joined(self, total: dict[str, Any]) -> dict[str, Any]:
-        """The total, with what is to be joined in one array."""
-        return {
-            name: np.concatenate(value, -1) if self.how[name] == "concat" else value
-            for name, value in total.items()
-        }
 
 
 class Rows:
@@ -121,12 +107,22 @@ class Rows:
                 for name, each in passes.items()
             }
 
-        found: dict[str, dict[str, Any]] = {name: {} for name in passes}
+        found: dict[str, dict[str, list[Any]]] = {name: {} for name in passes}
         for visited in self.map(visit, max(each.size for each in passes.values())):
             for name, results in visited.items():
-                for result in results:
-                    passes[name].add(found[name], result)
-        return {name: passes[name].joined(total) for name, total in found.items()}
+                for key, how in passes[name].how.items():
+                    values = found[name].setdefault(key, [])
+                    values += [each[key] for each in results if key in each]
+                    if values and how != "concat":
+                        values[:] = [reduce(COMBINE[how], values)]
+        return {
+            name: {
+                key: np.concatenate(values, -1) if each.how[key] == "concat" else values[0]
+                for key, values in found[name].items()
+                if values
+            }
+            for name, each in passes.items()
+        }
 
 
 def side_by_side(task: Callable[[A], T], items: Iterable[A], threads: int) -> Iterator[T]:

@@ -379,16 +379,11 @@ def _more_facts(found: Calibration) -> Iterator[tuple[str, str]]:
     measured, chain, error = found.measured, found.chain, found.binding.ratio_error
     share = f"{measured.max_weight:.3g} of the total"
     yield "largest weight", f"{share}; that of the next action: {measured.test_weight}"
-    yield "mean ratio", f"{measured.mean_ratio:.4g}: near 1 if the log covers the optimized policy"
     if measured.acceptance > 0:  # it is known
         draws = f"{1 / measured.acceptance:.3g} proposals per action"
         yield "acceptance", f"{measured.acceptance:.3g}: {draws}"
     if chain is not None:
         drawn = "every action has its own draw" if chain.spread else f"drawn: {chain.uniform:.4g}"
-        for each in () if chain.spread else found.losses.values():
-            if (limit := chain.risk_quantile(each.name)) < each.bound:
-                text = f"at most one in 20 serves a risk{_of(found, each)} above {limit:.4g}"
-                yield "single logs", text
         yield "soft chain", f"{len(chain.shares)} betas; {drawn}"
     if error > 1:
         yield "ratio error", f"every weight may be wrong by a factor of {error:.6g}"

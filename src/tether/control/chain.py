@@ -148,10 +148,6 @@ class Chain:
         decay = math.exp(-self.stakes[loss] * self.rows * over)
         return promise + over + (self.looks * decay - 1) * (promise - level)
 
-    def risk_quantile(self, loss: str, probability: float = 0.05) -> float:
-        """A risk that one draw exceeds in at most this share of logs."""
-        return self.levels[loss] - math.log(probability) / (self.stakes[loss] * self.rows)
-
 
 def find_chain(
     weights: Weights,

@@ -52,20 +52,6 @@ def is_refuted(warnings: Iterable[str]) -> bool:
     return any(each.startswith(REFUTED) for each in warnings)
 
 
-def check_rows(
-    rows: Rows,
-    draws: Rows | None = None,
-    context: NDArray[Any] | None = None,
-    ratio_error: float = 1.0,
-) -> tuple[str, ...]:
-    """Say what looks wrong about the rows of a log, and about fresh draws, a sentence for each.
-
-    Ratios of probabilities may be wrong by a factor `ratio_error`.
-    """
-    found = with_codes(rows, context).together(doubts=checks(rows, ratio_error))["doubts"]
-    return findings(rows, found, draws, ratio_error)
-
-
 def with_codes(rows: Rows, context: NDArray[Any] | None) -> Rows:
     """The rows with their contexts as numbers, where these are in memory."""
     if context is None:
@@ -75,7 +61,7 @@ def with_codes(rows: Rows, context: NDArray[Any] | None) -> Rows:
 
 
 def checks(rows: Rows, ratio_error: float) -> Pass:
-    """What is summed over the rows."""
+    """What is summed over rows whose ratios of probabilities may be wrong by a factor."""
     sums = partial(_sums, SAMPLED / len(rows), 1 + len(rows) // SAMPLED, ROOM * ratio_error)
     return Pass(sums, HOW)
 
@@ -88,7 +74,10 @@ def findings(
     *,
     contexts_unknown: bool = False,
 ) -> tuple[str, ...]:
-    """What the sums say; where contexts are not known, equal rows may be in different ones."""
+    """What looks wrong about the rows of a log, and about fresh draws, a sentence for each.
+
+    Where contexts are not known, equal rows may be in different ones.
+    """
     findings: list[str] = []
     if found["gap"] < SAME_SCORE and len(rows) > 1:
         findings.append(
@@ -182,9 +171,7 @@ def _digest(rows: Rows) -> int:
     """A number that the pairs of scores determine, in any order of the rows."""
 
     def kernel(block: Block) -> dict[str, Any]:
-        scores = (np.asarray(block[f"log_{policy}"], np.float64) for policy in POLICIES)
-        safe, optimized = (each.view(np.uint64) for each in scores)
-        return {"sum": ((safe ^ ODD) * ODD ^ optimized).sum(keepdims=True)}
+        return {"sum": hash_rows(block[f"log_{policy}"] for policy in POLICIES).sum(keepdims=True)}
 
     return int(rows.reduce(kernel, {"sum": "sum"})["sum"][0])
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tether._core import frames, validate
 from tether._core.arrays import Booleans, Floats, Integers, Losses
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.families import PathFamily
+from tether.control.families import find_family
 
 if TYPE_CHECKING:
     from tether.control.log import Log, Proposals
@@ -68,7 +68,7 @@ class PolicyPath:
         *,
         drawn_at: ArrayLike | None = None,
     ) -> None:
-        self.family = PathFamily(family).name
+        self.family = find_family(family).name
         self.log_beta = betas = validate.floats("log_beta", log_beta)
         table = validate.log_probabilities("log_density", log_density, ndim=2, zero=True)
         increases = np.isfinite(betas).all() and (np.diff(betas) > 0).all()

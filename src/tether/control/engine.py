@@ -323,8 +323,6 @@ class Measured:
     log_total: float  #: The log of all weights together, in the same unit.
     #: Where the test weight comes from: "empirical", "analytic", "max_ratio" or a number.
     test_weight: str | float
-    #: The mean of optimized over logged probability: near 1 where the log covers the former.
-    mean_ratio: float
     #: The share of proposals that a rejection sampler accepts; NaN where it is unknown.
     acceptance: float
     #: The share of decisions that change: the mean of (safe − tethered weight)₊.
@@ -353,7 +351,7 @@ def measure(
     unit = float(kernel.log_unit(problem, t)[0])
 
     def one_pass(block: Block) -> dict[str, Any]:
-        (ratio, base), made = scores(block), kernel.weigh(block, t, problem)
+        base, made = scores(block)[1], kernel.weigh(block, t, problem)
         log_w, most = made.told[0], float(made.told[0].max())
         shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
@@ -370,7 +368,7 @@ def measure(
         found = {"rows": len(base), "most": most, "safe most": safe.max()}
         found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
         found |= {"sums": log_of(sums) + shift, "safe": np.array(squares)}
-        found |= {"harms": log_of(harms) + shift, "ratio": log_sum(base + ratio)}
+        found["harms"] = log_of(harms) + shift
         scaled = w * math.exp(min(shift - unit, LARGEST_LOG))
         found["changed"] = np.clip(safe - scaled, 0.0, np.inf).sum()
         if problem.carried:
@@ -378,7 +376,7 @@ def measure(
         found["draws"] = log_sum(made.log_draws[0]) + np.log(len(base) / made.log_draws.shape[1])
         return found
 
-    how = dict.fromkeys(("w", "ww", "sums", "ratio", "draws"), "logsum")
+    how = dict.fromkeys(("w", "ww", "sums", "draws"), "logsum")
     how |= dict.fromkeys(("rows", "changed", "safe"), "sum")
     how |= dict.fromkeys(("top", "most", "safe most", "harms"), "max")
     others = problem.rows.together(measured=Pass(one_pass, how, kernel.size), **beside)
@@ -404,7 +402,6 @@ def measure(
         log_test=test,
         log_total=total,
         test_weight=problem.test_weight,
-        mean_ratio=float(np.exp(min(found["ratio"], LARGEST_LOG)) / rows),
         acceptance=_acceptance(problem, found, unit, float(t[0])),
         changed=float(min(found["changed"] / rows, 1.0)),
         coverage=coverage,

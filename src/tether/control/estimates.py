@@ -9,6 +9,8 @@ that side; and nothing is stated where the mean weight shows that heavy rows are
 Rewards have the interval of Student's t with m − 1 degrees of freedom; losses in [0, B] that of
 Agresti and Coull, which adds z²/2 rows with the value 0 and as many with the value B.
 
+No interval allows for the common noise of rows that share draws.
+
 These are estimates, not promises: beta was found on the same rows, so that the estimated loss at
 beta is a little too small on average. `benchmarks.gains` measures how often intervals cover.
 """
@@ -96,18 +98,13 @@ def make_gain(
         elif not (unknown[0] or unknown[1]):
             difference = _difference(own, sums["most"], ends, bound, rows)
         means.append(PolicyMeans(each[0], each[1], each[2], difference))
-    family, notes = problem.family, []
+    family = problem.family
     routed = [family.optimized_share(k) or 0.0 for k in t] if family.single_draw else None
-    if problem.kernel.from_draws:
-        notes = ["weights come from draws: the share of decisions that change is a bit too large"]
-        if problem.shares_draws:
-            notes.append("rows share draws, whose common noise no interval allows for")
     return Gain(
         reward=means[0] if has_reward else None,
         losses=dict(zip(names, means[has_reward:], strict=True)),
         changed=float(min(sums["changed"] / rows, 1.0)),
         traffic=None if routed is None else float(weight_of @ routed),
-        notes=tuple(notes),
     )
 
 

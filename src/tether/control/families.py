@@ -210,13 +210,6 @@ class PathFamily(Family):
     name: str = "token_clip"
     normalized: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not PATH_NAME.fullmatch(self.name):
-            raise ValueError(
-                f"the family of a path must be 'token_clip', 'token_mix' or, with the share of a "
-                f"blend, such as 'token_clip(0.01)', got {self.name!r}"
-            )
-
     def log_kernel(self, log_safe: Floats, log_optimized: Floats, log_beta: float) -> Floats:
         """Not defined: the scores of the two policies do not determine the density."""
         raise TypeError(

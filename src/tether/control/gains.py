@@ -55,12 +55,10 @@ class Gain(Described):
     reward: PolicyMeans | None
     losses: dict[str, PolicyMeans]
     #: The share of decisions that change: the mean over contexts of the total variation distance
-    #: between the safe and the tethered policy.
+    #: between the safe and the tethered policy; a bit too large where weights come from draws.
     changed: float
     #: The share of actions drawn from the optimized policy; None unless the family is mix.
     traffic: float | None
-    #: What the intervals do not allow for.
-    notes: tuple[str, ...] = ()
 
     def facts(self) -> list[tuple[str, str]]:
         """What the summary of a calibration says about its gain."""
@@ -81,7 +79,6 @@ class Gain(Described):
         return Description(
             f"gain, estimated from the log, with approximate {CONFIDENCE:g} intervals",
             facts=tuple(facts),
-            warnings=self.notes,
             notes=("estimates, not promises: beta was found on the same rows",),
         )
 
