@@ -73,8 +73,6 @@ def test_what_is_measured_is_what_the_weights_say(seed, kind, mixture, losses, w
     world.ratio_error = 1.2
     found = world.calibrate()
     log_beta = found.log_beta
-    if kind == "path" and not found.exists:
-        log_beta = world.more["t"][0]
     log_beta = float(np.clip(log_beta, -1000, 1000)) if kind != "path" else log_beta
     weights, test = world.weights(log_beta), world.test(log_beta)
     measured = found.measured

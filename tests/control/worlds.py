@@ -145,8 +145,8 @@ class World:
         return np.array([self._point(ratio[i], base[i], log_beta, i) for i in range(len(self))])
 
     def _path(self, of, log_beta):
-        every = np.append(self.more["t"], np.inf)
-        table = np.column_stack((of["path"], of["log_optimized"]))
+        every = np.concatenate(([-np.inf], self.more["t"], [np.inf]))
+        table = np.column_stack((of["log_safe"], of["path"], of["log_optimized"]))
         return table[:, np.searchsorted(every, log_beta)]
 
     def test(self, log_beta):
@@ -180,7 +180,7 @@ class World:
         draws = self.draws
         if self.kind == "path":
             log_w = self._path(draws, log_beta) - draws.get("log_mix", draws["log_safe"])
-            return np.exp(log_w[draws["drawn_at"] <= log_beta]).max()
+            return np.exp(log_w[draws["drawn_at"] <= max(log_beta, self.more["t"][0])]).max()
         ratio, base = draws["log_optimized"] - draws["log_safe"], self._base(draws)
         return max(self._point(r, b, log_beta) for r, b in zip(ratio, base, strict=True))
 

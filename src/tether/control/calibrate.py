@@ -178,7 +178,6 @@ def calibrate(
         coarse = np.isin(weights.t, COARSE) | (not problem.kernel.nested)
         levels = problem.levels(weights.t[coarse])  # coarse points are enough for the curve
     log_beta = min(own.values()) if chain is None else chain.log_beta
-    nowhere = found is not None and not problem.kernel.nested and log_beta == -np.inf
     beside: dict[str, Pass] = {}
     if found is not None and log_beta > -np.inf:
         from tether.control.promise import without_each
@@ -189,8 +188,7 @@ def calibrate(
         from tether.control.estimates import gain_pass, make_gain
 
         beside["gain"] = gain_pass(problem, log_beta, chain)
-    at = float(problem.kernel.coarse[0]) if nowhere else log_beta
-    measured, sums = measure(problem, at, **beside)
+    measured, sums = measure(problem, log_beta, **beside)
     gain, changed = None, measured.changed if log_beta > -np.inf else 0.0
     change = sums.get("change", {"change": -np.inf})["change"] - measured.log_total
     moved = math.exp(min(change, LARGEST_LOG)) if log_beta > -np.inf else np.inf

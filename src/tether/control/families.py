@@ -246,20 +246,16 @@ def find_family(family: str | Family) -> Family:
         )
     if not isinstance(family, Family):
         raise TypeError(f"family must be an object derived from Family, got {family!r}")
-    if not isinstance(family, (Clip, Mix, BudgetedClip, PathFamily)):
-        _check_declarations(family)
-    return family
-
-
-def _check_declarations(family: Family) -> None:
-    """Refuse a user's family that declares something that cannot be true."""
+    if isinstance(family, (Clip, Mix, BudgetedClip, PathFamily)):
+        return family
     name, known = getattr(family, "name", None), family.smoothness
     taken = r"clip|mix|budgeted_clip(\(\d+\))?|" + PATH_NAME.pattern
-    if not isinstance(name, str) or re.fullmatch("|" + taken, name):
-        raise ValueError(f"family {family!r} needs a name of its own, a string, got {name!r}")
-    if known is not None and not 0 <= known < np.inf:
-        raise ValueError(f"family {name!r} has smoothness {known!r}, expected None or a number")
-    if family.max_draws is not None and type(family).log_density is Family.log_density:
-        raise TypeError(f"family {name!r} has max_draws: its log_density must include the fallback")
-    if family.clips:
-        raise ValueError(f"family {name!r} has clips=True, which is family 'clip' itself")
+    own = isinstance(name, str) and not re.fullmatch("|" + taken, name)
+    falls_back = family.max_draws is None or type(family).log_density is not Family.log_density
+    if not own or not falls_back or family.clips or not (known is None or 0 <= known < np.inf):
+        raise ValueError(
+            f"family {family!r} must have a name of its own (got {name!r}), a smoothness that is "
+            f"None or a number of at least 0, no clips (which is family 'clip' itself) and, if it "
+            f"has max_draws, a log_density of its own that includes the fallback"
+        )
+    return family

@@ -17,16 +17,7 @@ import numpy as np
 
 from tether._core.arrays import Floats, Integers
 from tether._core.rows import BLOCK, Block, Pass, Rows
-from tether.control.engine import (
-    COARSE,
-    LAST,
-    PARTS,
-    Constraint,
-    Problem,
-    log_add,
-    log_of,
-    scores,
-)
+from tether.control.engine import COARSE, LAST, PARTS, Constraint, Problem, log_add, log_of, scores
 from tether.control.families import Family, exact_averages, limit_density
 
 FINEST = 4 * PARTS  # every point of the grid is a multiple of one over this
@@ -161,21 +152,17 @@ class OnePassKernel(Kernel):
     size = BLOCK
 
     def __init__(self) -> None:
-        self._kept: dict[object, tuple[Rows, dict[str, Any]]] = {}
+        self.kept: dict[object, tuple[Rows, dict[str, Any]]] = {}
 
     def gather(self, constraints: tuple[Constraint, ...]) -> Pass:
         """That pass."""
         raise NotImplementedError
 
-    def keep(self, what: object, rows: Rows, found: dict[str, Any]) -> None:
-        """Keep what a pass over rows has found."""
-        self._kept[what] = rows, found
-
     def once(self, what: object, rows: Rows, each: Pass) -> dict[str, Any]:
         """What a pass over rows finds, which is made once."""
-        if what not in self._kept or self._kept[what][0] is not rows:
-            self.keep(what, rows, rows.together(it=each)["it"])
-        return self._kept[what][1]
+        if what not in self.kept or self.kept[what][0] is not rows:
+            self.kept[what] = rows, rows.together(it=each)["it"]
+        return self.kept[what][1]
 
     def gathered(self, problem: Problem) -> dict[str, Any]:
         """What was gathered from the rows."""

@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tether._core import frames, validate
-from tether._core.arrays import (
-    Booleans,
-    Floats,
-    Frame,
-    Integers,
-    Losses,
-    check_row_indexes,
-)
+from tether._core.arrays import Booleans, Floats, Frame, Integers, Losses, check_row_indexes
 from tether._core.frames import UNSTATED, ContextColumns, read_contexts
 from tether._core.rows import Rows
 from tether.control.columns import (

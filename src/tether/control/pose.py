@@ -100,7 +100,7 @@ def pose(
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
         kernel = _kernel(log, family, blend)
     elif isinstance(kernel, kernels.OnePassKernel):
-        kernel.keep(constraints, rows, found["gathered"])
+        kernel.kept[constraints] = rows, found["gathered"]
     first = None
     if label == "empirical" and draws is not None and "gathered" in found:
         first = kernels.front(draws)
