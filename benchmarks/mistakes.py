@@ -18,7 +18,7 @@ from scipy.special import log_softmax, softmax
 from benchmarks.cases import Case
 from benchmarks.worlds import draw
 from tether._core.rows import Rows
-from tether.control.checks import checks, findings, with_codes
+from tether.control.checks import checks, findings
 
 Columns = dict[str, np.ndarray]
 World = Callable[[np.random.Generator, int], Columns]
@@ -177,14 +177,6 @@ WITH_TABLES = {"shuffled actions", "an action left out", "trained on it", "logit
 """Where these mistakes can be made: tables that are no distributions are refused anyway."""
 
 
-def check_rows(
-    rows: Rows, draws: Rows | None = None, context: np.ndarray | None = None
-) -> tuple[str, ...]:
-    """What is said about rows, as `tether.calibrate` says it."""
-    found = with_codes(rows, context).together(doubts=checks(rows, 1.0))["doubts"]
-    return findings(rows, found, draws, 1.0)
-
-
 def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 0) -> float:
     """The share of logs about which something is said; NaN where the mistake cannot be made."""
     noticed = 0
@@ -193,10 +185,8 @@ def share_noticed(world: World, mistake: str, rows: int, runs: int, seed: int = 
         columns = world(rng, rows)
         if mistake in (WITHOUT_TABLES if "log_safe_all" in columns else WITH_TABLES):
             return np.nan
-        columns = MISTAKES[mistake](rng, columns)
-        context = columns.pop("context", None)
-        labels = None if context is None else context.astype(int)
-        noticed += bool(check_rows(Rows(columns), context=labels))
+        made = Rows(MISTAKES[mistake](rng, columns))
+        noticed += bool(findings(made, made.together(it=checks(made, 1.0))["it"], None, 1.0))
     return noticed / runs
 
 

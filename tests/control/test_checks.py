@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from benchmarks.mistakes import MISTAKES, WORLDS, check_rows, features, gaussian, share_noticed
+from benchmarks.mistakes import MISTAKES, WORLDS, features, gaussian, share_noticed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +26,11 @@ LATER = {
     "two": ("an action left out", "filtered rows", "trained on it"),
     "twice": ("shuffled actions", "an action left out"),
 }
+
+
+def check_rows(rows, draws=None):
+    found = rows.together(it=checks.checks(rows, 1.0))["it"]
+    return checks.findings(rows, found, draws, 1.0)
 
 
 @pytest.mark.parametrize("world", WORLDS)
