@@ -46,19 +46,19 @@ class BudgetedKernel(Kernel):
     """Clip that gives up after `budget` proposals, weighed by averages over stored draws.
 
     `draws_safe` and `draws_optimized` are log ratios of fresh draws in the context of each row;
-    with a mixture there are their log bases. With a `blend`, draws are mixed draws of both.
+    with a mixture there are their log bases. With a blend, draws are mixed draws of both.
     """
 
     candidates = from_draws = True
     size = 256
 
-    def __init__(self, budget: int, blend: float = 0.0) -> None:
+    def __init__(self, budget: int) -> None:
         if budget > MAX_BUDGET:
             raise ValueError(
                 f"family: a budget of {budget} draws per action needs tables of all actions; with "
                 f"stored draws it is at most {MAX_BUDGET}"
             )
-        self.budget, self.blend = budget, blend
+        self.budget = budget
 
     def weigh(self, block: Block, t: Floats, problem: Problem) -> Weighed:
         """Unbiased weights from the draws of every row."""
@@ -71,7 +71,7 @@ class BudgetedKernel(Kernel):
         largest = block.get("draws_top", drawn.max(axis=1))
         low, high = ends(np.column_stack((drawn, largest, ratio)))
         near, place = told_apart(t, max(low, 0.25), max(high, 0.0))
-        tries, fallback = self.averages(safe, optimized, near)
+        tries, fallback = self.averages(self.rejected(safe, optimized, near, problem.blend))
         against_safe = partial(budgeted, near[:, None], tries, fallback)
         most = against_safe(largest)
         if "base_safe" in block:
@@ -91,23 +91,22 @@ class BudgetedKernel(Kernel):
             raise ValueError(few_draws(self.budget, safe.shape[1], optimized.shape[1]))
         return safe[:, :width], optimized[:, :width]
 
-    def rejected(self, safe: Floats, optimized: Floats, t: Floats) -> Floats:
+    def rejected(self, safe: Floats, optimized: Floats, t: Floats, blend: float) -> Floats:
         """The probability that each proposal is rejected (draws × betas × rows)."""
         safe, optimized, at = safe.T[:, None], optimized.T[:, None], t[:, None]
         below = int(np.searchsorted(t, 0.0))  # the safe policy proposes where β < 1
         proposed = _rejected(safe, at[:below]), _rejected(at[below:], optimized)
         found = np.concatenate(proposed, axis=1)
-        if self.blend:
-            found[:, below:] += self.blend * (_rejected(at[below:], safe) - found[:, below:])
+        if blend:
+            found[:, below:] += blend * (_rejected(at[below:], safe) - found[:, below:])
         return found
 
-    def averages(self, safe: Floats, optimized: Floats, t: Floats) -> tuple[Floats, Floats]:
+    def averages(self, rejected: Floats) -> tuple[Floats, Floats]:
         """Logs of S, averaged over all orders of the proposals, and of D (betas × rows).
 
         The average of Π(1 − acc) over all subsets of k proposals is e_k/C(N, k), with e_k the
         elementary symmetric polynomial of the rejection probabilities.
         """
-        rejected = self.rejected(safe, optimized, t)
         rejected = rejected.reshape(-1, self.budget, *rejected.shape[1:])
         sums = np.zeros((self.budget + 1, len(rejected), *rejected.shape[2:]))
         sums[0] = 1.0
@@ -234,7 +233,8 @@ def shared_ratio_error(problem: Problem, log_beta: float) -> float:
 
     def terms(block: Block) -> dict[str, Any]:
         ratio, base = scores(block)
-        rejected = kernel.rejected(*kernel.draws(block), np.array([log_beta]))[:, 0]
+        at, own = np.array([log_beta]), kernel.draws(block)
+        rejected = kernel.rejected(*own, at, problem.blend)[:, 0]
         draws, mean = len(rejected), rejected.mean(axis=0)
         # One draw has no spread of its own: then the largest of a number in [0, 1].
         noise = rejected.var(axis=0, ddof=1) if draws > 1 else 0.25

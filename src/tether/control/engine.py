@@ -235,10 +235,9 @@ class Levels:
 
     def joined(self, other: Levels) -> Levels:
         """The condition at the betas of both."""
-        every, more = vars(self), vars(other)
         order = np.argsort(np.concatenate((self.t, other.t)))
-        names = (each.name for each in fields(self))
-        return Levels(*(np.concatenate((every[n], more[n]), axis=-1)[..., order] for n in names))
+        pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        return Levels(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))
 
 
 @dataclass(frozen=True)

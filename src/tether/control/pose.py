@@ -69,7 +69,7 @@ def pose(
         foreseeing = with_draws(log, None, 1)[2] if stored else None
         draws = Changed(rows, _candidates)
     every = with_codes(log.rows, log.context) if beside else log.rows
-    kernel = _kernel(log, family, 0.0)
+    kernel = _kernel(log, family)
     if isinstance(kernel, kernels.OnePassKernel):
         beside["gathered"] = kernel.gather(constraints)
     found = every.together(**beside, support=SUPPORT)
@@ -98,7 +98,6 @@ def pose(
     if blend:
         change = partial(_blended, blend)
         rows, draws = Changed(rows, change), None if draws is None else Changed(draws, change)
-        kernel = _kernel(log, family, blend)
     elif isinstance(kernel, kernels.OnePassKernel):
         kernel.kept[constraints] = rows, found["gathered"]
     first = None
@@ -121,14 +120,14 @@ def pose(
     return posed, found
 
 
-def _kernel(log: Log, family: Family, blend: float) -> kernels.Kernel:
+def _kernel(log: Log, family: Family) -> kernels.Kernel:
     """How the family weighs rows."""
     if isinstance(family, (Clip, BudgetedClip)) and log.has_tables:
         return kernels.TableKernel(family.max_draws)
     if isinstance(family, BudgetedClip):
         from tether.control.draws import BudgetedKernel
 
-        return BudgetedKernel(family.max_draws, blend)
+        return BudgetedKernel(family.max_draws)
     if isinstance(family, Clip):
         return kernels.ClipKernel()
     if isinstance(family, Mix):
