@@ -357,15 +357,11 @@ def measure(
         log_w, most = made.told[0], float(made.told[0].max())
         shift = most if most > -np.inf else 0.0
         w = np.exp(log_w - shift)
-        safe = np.ones(len(base))
-        if problem.has_mixture:
-            safe = np.exp(np.minimum(base, LARGEST_BASE))
+        safe = np.exp(np.minimum(base, LARGEST_BASE)) if problem.has_mixture else np.ones(1)
         sums, squares, harms = [], [], []
         for each in constraints:
             sums.append([dot(amount, w) for amount in each.amounts(block)])
-            lost = safe * (each.loss(block) / each.bound)
-            squares.append([safe.sum(), lost.sum(), dot(safe, safe), dot(safe, lost)])
-            squares[-1].append(dot(lost, lost))
+            squares.append(_moments(safe, each.loss(block)))
             harms.append(0.0 if kernel.nested else (each.excess(block) * w).max(initial=0.0))
         found = {"rows": len(base), "most": most, "safe most": safe.max()}
         found |= {"w": log_of(w.sum()) + shift, "ww": log_of(dot(w, w)) + 2 * shift}
@@ -415,12 +411,21 @@ def measure(
     return measured, others
 
 
+def _moments(safe: Floats, loss: Floats) -> list[float]:
+    """Sums of the safe policy's weights and weighted losses, and of their squares and products."""
+    if len(safe) < len(loss):  # every weight is 1
+        total = float(loss.sum())
+        return [len(loss), total, len(loss), total, dot(loss, loss)]
+    lost = safe * loss
+    return [safe.sum(), lost.sum(), dot(safe, safe), dot(safe, lost), dot(lost, lost)]
+
+
 def _safe_mean(sums: Floats, most: float, bound: float) -> tuple[float, float]:
     """The mean loss of the safe policy, and its error with one heaviest point more at the bound."""
     one, first, two, mixed, second = sums / most ** np.array([1, 1, 2, 2, 2])
     mean = first / one
-    spread = max(second - 2 * mean * mixed + mean**2 * two, 0.0) + (1 - mean) ** 2
-    return float(bound * mean), float(bound * np.sqrt(spread) / (one + 1))
+    spread = max(second - 2 * mean * mixed + mean**2 * two, 0.0) + (bound - mean) ** 2
+    return float(mean), float(np.sqrt(spread) / (one + 1))
 
 
 def _acceptance(problem: Problem, found: dict[str, Any], unit: float, log_beta: float) -> float:

@@ -213,8 +213,9 @@ class Binned:
         near = np.exp(ratio - lower)
         whole, below = np.zeros((2, len(given), int(place.max(initial=-1)) + 1))
         for k, each in enumerate(given):
-            np.add.at(whole[k], place, each)
-            np.add.at(below[k], place, near * each)
+            some = np.flatnonzero(each != 0) if k else slice(None)  # many losses are 0
+            np.add.at(whole[k], place[some], each[some])
+            np.add.at(below[k], place[some], near[some] * each[some])
         return cls(int(first), whole, below, high, np.array(ends(base)))
 
     def __add__(self, other: Binned) -> Binned:
