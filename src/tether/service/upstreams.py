@@ -30,6 +30,7 @@ LIMITS = httpx2.Limits(
 """Connections to one upstream."""
 PATHS = ("chat/completions", "completions", "models")
 """What is asked below the base URL."""
+MOST_BYTES = 64_000_000  # of an answer, streamed or not
 REFUSALS = {3: "garbled", 5: "server_error", 408: "slow"}
 REFUSALS |= dict.fromkeys((401, 402, 407), "unauthorized")
 """Statuses, or hundreds of them, that are failures of the upstream or its settings and never the
@@ -155,8 +156,8 @@ async def read_parts(response: httpx2.Response, until: float) -> Parts:
     with named_failures():
         try:
             async for part in response.aiter_bytes():
-                if time.monotonic() > until:
-                    raise UpstreamError("slow")
+                if (late := time.monotonic() > until) or response.num_bytes_downloaded > MOST_BYTES:
+                    raise UpstreamError("slow" if late else "garbled")
                 yield part
         finally:
             await response.aclose()
