@@ -50,11 +50,11 @@ old = {{ complaint = 0.02, failure = 0.02 }}
 step = 4000
 [listen]
 port = {port}
-[gateway]
+[release.gateway]
 failure_guardrail = "failure"
-[gateway.old]
+[release.gateway.old]
 url = "http://127.0.0.1:{old}/v1"
-[gateway.new]
+[release.gateway.new]
 url = "http://127.0.0.1:{new}/v1"
 first_byte_within = 1.0
 """

@@ -43,7 +43,7 @@ SETTINGS = """
 [release]
 store = "release.db"
 
-[flag]
+[release.flag]
 key = "model"
 
 [listen]
@@ -52,10 +52,10 @@ port = {port}
 [limits]
 answer_within = 10
 
-[gateway.old]
+[release.gateway.old]
 url = "http://127.0.0.1:{old}/v1"
 
-[gateway.new]
+[release.gateway.new]
 url = "http://127.0.0.1:{new}/v1"
 """
 

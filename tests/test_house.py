@@ -37,7 +37,7 @@ BUDGETS = {
     "src/tether/_core": 1_731,
     "src/tether/policies": 3_544,
     "src/tether/control": 5_336,
-    "src/tether/service": 3_184,
+    "src/tether/service": 2_998,
     "src/tether": 33_650,
     "tests": 18_000,
     "benchmarks": 3_000,

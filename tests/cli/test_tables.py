@@ -115,12 +115,12 @@ def test_a_labelled_table_goes_into_the_store_of_a_gateway(tether):
         Path("gateway.toml").write_text(
             f"""
 [gateway]
-mode = "tethered"
 store = "gateway.db"
 candidates = 3
 controller = {{ promise = 0.4 }}
 old = {{ url = "{server.url}", model = "small" }}
-scorer = {{ function = "judge:longer", name = "judge-1" }}
+scorer = "judge-1"
+scorers.judge-1.function = "judge:longer"
 """
         )
         result = tether("record gateway.toml chats.csv --loss harm")

@@ -12,7 +12,7 @@ def client(tmp_path_factory):
     """A client of a service without keys, with a gateway, that the tests of a module share."""
     with upstream("old") as old, upstream("new") as new:
         gateway = {name: {"url": each.url} for name, each in (("old", old), ("new", new))}
-        with running(settings(tmp_path_factory.mktemp("serve"), gateway=gateway)) as made:
+        with running(settings(tmp_path_factory.mktemp("serve"), {"gateway": gateway})) as made:
             yield made
 
 

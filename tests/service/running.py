@@ -33,10 +33,7 @@ def settings(folder: Any, release: dict[str, Any] | None = None, **tables: Any) 
     """Settings on any free port, as the file would have them."""
     content = {"listen": {"port": 0}} | tables
     content["limits"] = PATIENT | tables.get("limits", {})
-    if (
-        not {"releases", "run"} & tables.keys()
-        and tables.get("gateway", {}).get("mode") != "tethered"
-    ):
+    if not {"releases", "run", "gateway"} & tables.keys():
         content["release"] = {"store": "release.db"} | RELEASE | (release or {})
     return make_settings(content, folder)
 

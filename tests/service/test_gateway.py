@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, until
 from tether.runs import Run
-from tether.service import add_key
+from tether.service.access import add_key
 from tether.service.releases import PatientRelease
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -26,7 +26,8 @@ REPORTED = {"failure_guardrail": "failure", "latency_guardrail": "slow", "slow_a
 def gateway(folder, upstreams, release=RELEASE, limits=None, **options):
     """A service with a gateway, and its client."""
     table = {each.name: PATIENCE | {"url": each.url} for each in upstreams}
-    return running(settings(folder, release, gateway=table | options, limits=limits or {}))
+    release = release | {"gateway": table | options}
+    return running(settings(folder, release, limits=limits or {}))
 
 
 def official(http, **options):
@@ -95,7 +96,7 @@ def test_the_key_of_this_service_stays_here(tmp_path, upstreams, monkeypatch):
     other = add_key(tmp_path / "keys.json", "watcher", ["read"])
     table = {"old": {"url": old.url}, "new": {"url": new.url, "model": "tuned"}}
     table["new"]["api_key"] = "${NEW_KEY}"
-    given = settings(tmp_path, RELEASE, gateway=table, access={"keys": "keys.json"})
+    given = settings(tmp_path, RELEASE | {"gateway": table}, access={"keys": "keys.json"})
     with running(given) as http:
         http.headers = bearer(secret)
         client = official(http, api_key=secret)

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client import Counter, Gauge, Histogram
 
 from tests.service.running import running, settings, tries
-from tether.service import add_key
+from tether.service.access import add_key
 from tether.service.status import METRICS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

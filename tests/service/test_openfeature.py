@@ -16,7 +16,7 @@ from openfeature.flag_evaluation import Reason
 
 from tests.service.running import keys_of, running, settings
 from tether.runs import Run
-from tether.service import add_key
+from tether.service.access import add_key
 
 FOLDER = Path(__file__).with_name("javascript")
 NPM_SECONDS = 120
@@ -37,7 +37,7 @@ def openfeature():
 
 
 def test_python_gets_what_was_decided_and_understands_errors(tmp_path, openfeature):
-    with running(settings(tmp_path, flag={"key": "checkout", "old": 1.5, "new": 2.5})) as http:
+    with running(settings(tmp_path, {"flag": {"key": "checkout", "old": 1.5, "new": 2.5}})) as http:
         sdk = openfeature(http)
         for system, value in (("old", 1.5), ("new", 2.5)):
             for key in keys_of(http, system, 3):
@@ -110,7 +110,7 @@ def test_javascript_gets_what_was_decided_and_understands_errors(client, node):
 def test_javascript_with_an_api_key_and_the_default_when_the_service_is_down(tmp_path, node):
     secret = add_key(tmp_path / "keys.json", "shop", ["decide"])
     flag = {"key": "checkout", "old": False, "new": True}
-    with running(settings(tmp_path, access={"keys": "keys.json"}, flag=flag)) as client:
+    with running(settings(tmp_path, {"flag": flag}, access={"keys": "keys.json"})) as client:
         asked = question(client, "ann", "checkout", kind="boolean", default=True)
         without_key = asked | {"url": asked["url"].replace("127.0.0.1", "localhost")}
         down = asked | {"url": "http://127.0.0.1:1"}

@@ -11,7 +11,8 @@ import yaml
 
 from tests.service.running import Receiver, bearer, keys_of, outcome, running, settings, until
 from tether.runs import Run
-from tether.service import add_key, make_application, webhooks
+from tether.service import make_application, webhooks
+from tether.service.access import add_key
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STRICT = {"guardrails": {"complaint": 0.05}, "old": {"complaint": 0.01}}
@@ -124,8 +125,9 @@ def test_steps_by_hand_and_the_weight_of_the_gate(tmp_path):
 
 def test_several_releases_in_one_service(tmp_path):
     guardrails = {"guardrails": {"complaint": 0.5}, "old": {"complaint": 0.01}}
-    releases = {"checkout": guardrails, "search": guardrails | {"flag": {"key": "find"}}}
-    with running(settings(tmp_path, releases=releases, store="{name}.db")) as client:
+    releases = {name: guardrails | {"store": f"{name}.db"} for name in ("checkout", "search")}
+    releases["search"]["flag"] = {"key": "find"}
+    with running(settings(tmp_path, releases=releases)) as client:
         for name in releases:
             found = client.post(f"/{name}/v1/decisions", json={"key": "ann"}).json()
             assert found["stored"]
@@ -136,9 +138,6 @@ def test_several_releases_in_one_service(tmp_path):
         path, asked = "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "ann"}}
         flags = client.post(path, json=asked)
         assert [each["key"] for each in flags.json()["flags"]] == ["checkout", "find"]
-        index = client.get("/").text
-        assert '<a href="checkout/">' in index
-        assert '<a href="search/">' in index
         assert client.get("/search/").text.startswith("<!doctype html>")
         assert client.get("/search/v1/document").json()["document"]["title"] == "find"
         metrics = client.get("/metrics").text

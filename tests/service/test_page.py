@@ -6,7 +6,7 @@ from tests.service.running import bearer, keys_of, outcome, running, settings, t
 from tests.service.test_decisions import HELD
 from tests.view import headless_browser
 from tether.runs import Run
-from tether.service import add_key
+from tether.service.access import add_key
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 ENTER = "\ue007"
@@ -22,8 +22,9 @@ def shown(driver, name, pattern):
 
 def test_a_release_goes_wrong_before_its_eyes(driver, tmp_path):
     release = {"guardrails": {"complaint": 0.1}, "old": {"complaint": 0.01}}
+    release |= {"flag": {"key": "checkout"}}
     secret = add_key(tmp_path / "keys.json", "ann", ["decide", "report", "read", "operate"])
-    more = {"flag": {"key": "checkout"}, "access": {"keys": "keys.json"}, "limits": HELD}
+    more = {"access": {"keys": "keys.json"}, "limits": HELD}
     with running(settings(tmp_path, release, **more)) as client:
         client.headers = bearer(secret)
         driver.get(f"{client.base_url}/")

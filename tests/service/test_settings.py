@@ -19,10 +19,10 @@ def read(tmp_path, text):
 
 
 def test_what_releases_are_made_with(tmp_path, monkeypatch):
-    monkeypatch.setenv("STORES", "postgresql://db/tether?options=-csearch_path%3D{name}")
+    monkeypatch.setenv("STORES", "postgresql://db/tether")
     text = """
-        store = "${STORES}"
         [releases.checkout]
+        store = "${STORES}?options=-csearch_path%3Dcheckout"
         guardrails = { a = 0.02, b = { tolerated = 0.1, bound = 2 }, c = { delta = 0.005 } }
         old = { a = 0.01, b = 0.05 }
         step = "12h"
@@ -34,8 +34,8 @@ def test_what_releases_are_made_with(tmp_path, monkeypatch):
     given = read(tmp_path, text)
     one, two = given.releases["checkout"], given.releases["search"]
     url = "postgresql://db/tether?options=-csearch_path%3Dcheckout"
-    assert given.store_of("checkout", one) == url
-    assert given.store_of("search", two) == str(tmp_path / "own.db")
+    assert given.store_at(one.store) == url
+    assert given.store_at(two.store) == str(tmp_path / "own.db")
     assert one.options(given.folder) == {
         "guardrails": {"a": 0.02, "b": Guardrail(0.1, bound=2), "c": Guardrail(delta=0.005)},
         "old": {"a": 0.01, "b": 0.05},
@@ -48,7 +48,9 @@ def test_what_releases_are_made_with(tmp_path, monkeypatch):
 
 
 RELEASE = '[release]\nstore = "r.db"\n'
-UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
+UPSTREAM = '[release.gateway.old]\nurl = "http://a/v1"\n'
+GATEWAY = '[gateway]\nstore = "g.db"\nold = {url = "http://a/v1", model = "m"}\n'
+GATEWAY += 'scorers.v1.function = "judge:score"\n'
 
 
 @pytest.mark.parametrize(
@@ -58,14 +60,17 @@ UPSTREAM = '[gateway.old]\nurl = "http://a/v1"\n'
         (RELEASE + '[run]\ncontroller = "a:b"\n', "got ['release', 'run']"),
         (RELEASE + "[lisen]\n", "unknown field `lisen`"),
         (RELEASE + '[listen]\nhost = "0.0.0.0"\n', "listen.host must be a loopback address"),
-        (RELEASE + "[flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
-        (RELEASE + UPSTREAM + '[gateway.new]\nurl = "ftp://a"\n', "`$.release.gateway.new.url`"),
+        (RELEASE + "[release.flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
+        (
+            RELEASE + UPSTREAM + '[release.gateway.new]\nurl = "ftp://a"\n',
+            "`$.release.gateway.new.url`",
+        ),
         (RELEASE + "[[webhooks]]\n", "missing required field `url`"),
         (RELEASE + '[[webhooks]]\nurl = "${NOT_SET}"\n', "'NOT_SET' is not set"),
-        ("[releases.v1]\n", "cannot be called 'v1'"),
-        ('store = "{name}.db"\n[releases.a]\nflag.key = "b"\n[releases.b]\n', "got ['b', 'b']"),
-        ('[run]\ncontroller = "clinic"\n', "package.module:function - at `$.run.controller`"),
-        ("gateway = 5\n", "release, flag and gateway must be tables"),
+        ('[releases.v1]\nstore = "a"\n', "cannot be called 'v1'"),
+        ("[releases]\na = {store = 'a', flag.key = 'b'}\nb.store = 'b'\n", "got ['b', 'b']"),
+        ("gateway = 5\n", "got `int` - at `$.gateway`"),
+        (GATEWAY + 'scorer = "v2"\n', "gateway.scorers has no 'v2'"),
         ("[release\n", "(at line 1, column 9)"),
         (RELEASE + '[[webhooks]]\nurl = "hooks.example.org/s3cret"\n', "url"),
     ],
@@ -106,4 +111,4 @@ def test_the_examples_are_valid_and_name_every_setting(monkeypatch, tmp_path):
         assert set(written[table]) == set(struct.__struct_fields__)
         assert getattr(given, table) == struct()  # what is behind # is the default
     release = set(settings.ReleaseTable.__struct_fields__)
-    assert set(written["release"]) == release - {"flag", "gateway"}
+    assert set(written["release"]) == release - {"gateway"}

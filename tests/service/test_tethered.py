@@ -16,6 +16,7 @@ from tether.llm.chat import canonical_json
 from tether.llm.client import Client
 from tether.policies import ShortlistRows
 from tether.runs import Run
+from tether.service.status import ServiceMetrics
 from tether.service.tethered import open_tethered
 
 ANSWERS = ("no", "maybe", "yes")
@@ -39,10 +40,10 @@ def prefer_yes(messages, answers):
 def table(store, url, **options):
     """A gateway that tolerates harm in 15 of 100 answers."""
     old = {"url": url, "model": "small", "timeout": LONG, "retries": 0}
-    scorer = {"name": "v1", "function": "tests.service.test_tethered:prefer_yes"}
+    scorers = {"v1": {"function": "tests.service.test_tethered:prefer_yes"}}
     usual = {"store": str(store), "old": old, "candidates": 4}
     controller = {"alpha": 0.15, "missing": "exclude"} | options.pop("controller", {})
-    usual |= {"mode": "tethered", "scorer": scorer, "controller": controller}
+    usual |= {"scorer": "v1", "scorers": scorers, "controller": controller}
     return usual | options
 
 
@@ -135,10 +136,9 @@ def test_a_scorer_that_has_changed_picks_nothing(tmp_path):
         ChatServer(draw_answer) as upstream,
         ChatServer(lambda body, answer: weight[0] * ANSWERS.index(answer["content"])) as scores,
     ):
-        scorer = {"name": "remote", "url": scores.url.removesuffix("/v1") + "/score"}
-        scorer["timeout"] = LONG
+        scorers = {"v1": {"url": scores.url.removesuffix("/v1") + "/score", "timeout": LONG}}
         lenient = {"alpha": 0.5}  # chance cannot make beta 0
-        given = table(tmp_path / "g.db", upstream.url, scorer=scorer, controller=lenient)
+        given = table(tmp_path / "g.db", upstream.url, scorers=scorers, controller=lenient)
         with running(settings(tmp_path, gateway=given)) as client, official(client) as chat:
             (served,) = client.service.served
             collect(served, 600, rng)
@@ -202,7 +202,7 @@ def test_what_is_deployed_is_at_most_alpha_while_the_upstream_is_the_same(
     for seed in range(scaled(24)):
         worlds.append(world := World(seed))
         given = table(tmp_path / f"{seed}.db", "http://127.0.0.1:9/v1", candidates=SIZE)
-        served = open_tethered(settings(tmp_path, gateway=given))
+        served = open_tethered(settings(tmp_path, gateway=given), ServiceMetrics(), LONG)
         collect(served, ROWS, world.rng)
         served._begin()
         assert not served._begin_failure, served._begin_failure

@@ -18,9 +18,9 @@ def serve(
     file: Annotated[Path, argument("A TOML file with the settings of the service.")],
 ) -> None:
     """Serve a release, a run or a gateway over HTTP until Ctrl-C; logs go to stderr."""
-    from tether.service import read_service_settings, run_service
+    from tether.service.application import run_service
 
-    run_service(read_service_settings(file))
+    run_service(file)
 
 
 KEY: Options = {
@@ -36,7 +36,7 @@ def serve_key(
     given: Any,
 ) -> None:
     """Make an API key: it is shown once, and its hash is added to the file. Or revoke one."""
-    from tether.service import add_key, remove_key
+    from tether.service.access import add_key, remove_key
 
     if given["revoke"] == bool(given["role"]):
         raise ValueError("name either --role, to make a key, or --revoke")
@@ -70,14 +70,14 @@ def record(
     columns = read_columns(table, {name: given[name] for name in ("prompt", "answer", "loss")})
     from tether.llm import chat_rows
     from tether.service import read_service_settings
+    from tether.service.status import ServiceMetrics
     from tether.service.tethered import open_tethered
 
     settings = read_service_settings(file)
     if settings.gateway is None:
-        raise ValueError(f"{file} has no tethered [gateway]")
+        raise ValueError(f"{file} has no [gateway]")
     contexts, actions = chat_rows(columns[given["prompt"]], columns[given["answer"]])
-    run = open_tethered(settings, deadline=SECONDS_TO_WAIT).run
-    with run:
+    with open_tethered(settings, ServiceMetrics(), SECONDS_TO_WAIT).run as run:
         units = run.history().units
         if len(units) > 1 or units[0].rows["old"]:
             raise ValueError(f"the store of {file} already holds rows: record into a new one")

@@ -39,7 +39,6 @@ WRONG_KEYS_PER_MINUTE = 20
 """How many wrong keys a client may send in a minute before it is refused without a look."""
 ANYONE = "anyone on this machine"
 """Who acts where there are no API keys."""
-NO_KEY = "a valid API key is needed, as the header `Authorization: Bearer …` or `X-API-Key: …`"
 
 log = logging.getLogger("tether.service")
 
@@ -108,7 +107,7 @@ class Access:
         self._wrong[client] += 1
         if self._wrong[client] > WRONG_KEYS_PER_MINUTE:
             return ApiError(429, "too many requests without a valid API key: wait for a minute")
-        return ApiError(401, NO_KEY)
+        return ApiError(401, "a valid API key is needed, as the header `Authorization: Bearer …`")
 
 
 def _secret(headers: Mapping[str, str]) -> str:
@@ -124,34 +123,11 @@ def _secret(headers: Mapping[str, str]) -> str:
             return base64.b64decode(token.strip(), validate=True).decode().partition(":")[2]
         except (binascii.Error, ValueError):
             return ""
-    return headers.get("x-api-key", "")
+    return ""
 
 
-def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
-    """Make a key and add its hash to a file of keys, which is created if there is none.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        The file.
-    name : str
-        Who has the key; not the name of another one in the file.
-    roles : sequence of str
-        What it may do: "decide", "report", "operate" or "read", at least one.
-
-    Returns
-    -------
-    str
-        The key: the only time that it can be seen.
-
-    Raises
-    ------
-    ValueError
-        If the name is taken or invalid, or a role is unknown.
-    OSError
-        If the file cannot be written.
-    """
-    target = Path(path)
+def add_key(target: Path, name: str, roles: Sequence[str]) -> str:
+    """Make a key, which can be seen only now, and add its hash to a file; it is made if needed."""
     secret = API_KEY_PREFIX + secrets.token_urlsafe(32)
     digest = sha256(secret.encode()).hexdigest()
     try:
@@ -168,24 +144,8 @@ def add_key(path: str | Path, name: str, roles: Sequence[str]) -> str:
     return secret
 
 
-def remove_key(path: str | Path, name: str) -> None:
-    """Remove a key from a file of keys: services that read it refuse it within two seconds.
-
-    Parameters
-    ----------
-    path : str or pathlib.Path
-        The file.
-    name : str
-        Who has the key.
-
-    Raises
-    ------
-    ValueError
-        If the file has no key of that name, or no other one: a service needs at least one.
-    OSError
-        If the file cannot be read or written.
-    """
-    target = Path(path)
+def remove_key(target: Path, name: str) -> None:
+    """Remove a key from a file of keys: services that read it refuse it within two seconds."""
     known = _read(target)
     kept = tuple(key for key in known if key.name != name)
     if len(kept) == len(known):
@@ -198,12 +158,9 @@ def remove_key(path: str | Path, name: str) -> None:
 
 def _read(path: Path) -> tuple[ApiKey, ...]:
     try:
-        keys = msgspec.json.decode(path.read_bytes(), type=_File).keys
+        return msgspec.json.decode(path.read_bytes(), type=_File).keys
     except msgspec.DecodeError as error:
         raise ValueError(f"{path} is not a file of API keys: {error}") from None
-    if len({key.name for key in keys}) < len(keys):
-        raise ValueError(f"{path} is not a file of API keys: two have the same name")
-    return keys
 
 
 def _write(target: Path, keys: tuple[ApiKey, ...]) -> None:

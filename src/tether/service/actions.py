@@ -28,7 +28,7 @@ from tether.runs import Controller
 from tether.runs.actions import Actions
 from tether.runs.errors import RoundOverError
 from tether.service.api import ApiError, endpoint
-from tether.service.served import MOST_ITEMS, Reason, Served, loss_columns, refusals
+from tether.service.served import MOST_ITEMS, Served, Why, loss_columns, refusals
 from tether.service.settings import ServiceSettings
 from tether.service.status import ServiceMetrics
 
@@ -82,11 +82,10 @@ class ManyRunOutcomes(Struct, forbid_unknown_fields=True):
     outcomes: Annotated[list[RunOutcome], Meta(max_length=MOST_ITEMS)]
 
 
-class BeginRequest(Struct, forbid_unknown_fields=True):
+class BeginRequest(Why, forbid_unknown_fields=True):
     """The round that is followed by another: to repeat the request does no harm."""
 
     round: int
-    reason: Reason
 
 
 def contexts_from_json(values: Sequence[Any]) -> Any:
@@ -265,9 +264,9 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
     assert settings.run is not None
     table, folder = settings.run, settings.folder
-    make = named_function("run.controller", table.controller, folder)
-    improve = table.optimized and named_function("run.optimized", table.optimized, folder)
-    convert = table.contexts and named_function("run.contexts", table.contexts, folder)
+    make = import_from(table.controller, folder)
+    improve = table.optimized and import_from(table.optimized, folder)
+    convert = table.contexts and import_from(table.contexts, folder)
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
@@ -276,15 +275,11 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     return served
 
 
-def named_function(name: str, path: str, folder: str) -> Callable[..., Any]:
-    """The function at an import path; `folder` is searched too, after everything else."""
+def import_from(path: str, folder: str) -> Any:
+    """What is at an import path; `folder` is searched too, after everything else."""
     if (place := str(Path(folder).resolve())) not in sys.path:
         sys.path.append(place)
-    try:
-        found: Callable[..., Any] = import_path(path)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-    return found
+    return import_path(path)
 
 
 def without_bodies(message: str) -> str:

@@ -40,11 +40,13 @@ log = logging.getLogger("tether.service")
 
 
 class ApiError(Exception):
-    """A request that is refused; `body` is for protocols with errors of their own."""
+    """A request that is refused, with its response; `body` is that of another protocol."""
 
     def __init__(self, status: int, message: str, body: dict[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.status, self.body = status, body or error_body(status, message)
+        self.response = json_response(
+            body or error_body(status, message), status, HEADERS.get(status)
+        )
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:
@@ -58,11 +60,6 @@ def json_response(
 ) -> Response:
     """A struct, or anything else that JSON can have, as a response."""
     return Response(encode(content), status, headers, JSON_TYPE)
-
-
-def error_response(error: ApiError) -> Response:
-    """An error as JSON."""
-    return json_response(error.body, error.status, HEADERS.get(error.status))
 
 
 class Endpoint:
@@ -109,7 +106,7 @@ class Endpoint:
                 refused = ApiError(500, "something went wrong: see the log")
             if status:  # the answer has begun: the connection can only be closed
                 raise
-            await error_response(refused)(scope, receive, answer)
+            await refused.response(scope, receive, answer)
         service.metrics.count("http_requests", self.path, str(status))
         service.metrics.time("http_request_seconds", time.perf_counter() - begun, self.path)
 
@@ -200,10 +197,7 @@ def openapi(title: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schemas)
-    schemes = {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-    }
+    schemes = {"bearer": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": f"tether: {title}", "version": __version__},
@@ -231,7 +225,7 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, Any]) -> dict[str, Any]:
     made = {"summary": endpoint.summary, "responses": responses, "parameters": parameters}
     if endpoint.role is not None:
         made["description"] = f"Needs the role {endpoint.role!r}."
-        made["security"] = [{"bearer": []}, {"header": []}]
+        made["security"] = [{"bearer": []}]
     if endpoint.bodies:
         made["requestBody"] = {"required": True, "content": content(endpoint.bodies)}
     return made

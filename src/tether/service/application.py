@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from html import escape
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -20,25 +20,18 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from tether._core.files import redact_text
 from tether.runs.errors import StoreError
 from tether.service.access import Access
 from tether.service.actions import open_run
-from tether.service.api import (
-    ApiError,
-    Endpoint,
-    endpoint,
-    endpoints_of,
-    error_response,
-    openapi,
-)
+from tether.service.api import ApiError, Endpoint, endpoint, endpoints_of, openapi
 from tether.service.gateway import GatewayRelease
 from tether.service.releases import OfrepApi, PatientRelease, ServedRelease
 from tether.service.served import Served
-from tether.service.settings import ReleaseTable, ServiceSettings, title_of
+from tether.service.settings import ReleaseTable, ServiceSettings, read_service_settings, title_of
 from tether.service.status import ServiceMetrics
 from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
@@ -82,13 +75,10 @@ def make_application(settings: ServiceSettings) -> Starlette:
 
     async def refuse(request: Request, error: Exception) -> Response:
         """What is said of a path or method that there is not."""
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        service.metrics.count("http_requests", "other", str(status))
-        words = {
-            404: "there is no such path: see /openapi.json",
-            405: "another method is needed here",
-        }
-        return error_response(ApiError(status, words.get(status, str(error))))
+        assert isinstance(error, HTTPException)
+        service.metrics.count("http_requests", "other", str(error.status_code))
+        told = f"{error.detail}: see /openapi.json"
+        return ApiError(error.status_code, told).response
 
     application = Starlette(
         routes=service.routes,
@@ -107,7 +97,6 @@ class Service:
         self._settings, self.metrics, self.access = settings, ServiceMetrics(), Access(settings)
         self.most_bytes = settings.limits.body_bytes
         self.served: list[Served] = []
-        self._is_ready = False
         try:
             endpoints = self._open()
         except BaseException:
@@ -124,10 +113,8 @@ class Service:
         try:
             for each in self.served:
                 await each.start(self._webhooks.noticed)
-            self._is_ready = True
             yield
         finally:
-            self._is_ready = False
             for each in self.served:
                 await each.close()
             await self._webhooks.close()
@@ -138,7 +125,7 @@ class Service:
         if settings.run is not None:
             self.served.append(open_run(settings, metrics))
         if settings.gateway is not None:
-            self.served.append(open_tethered(settings, metrics))
+            self.served.append(open_tethered(settings, metrics, settings.limits.store_deadline))
         flags, names = {}, dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
@@ -150,15 +137,14 @@ class Service:
             found += endpoints_of(OfrepApi(flags))
         for each in self.served:
             found += endpoints_of(each, each.prefix)
-        paths = {each.path for each in found}
-        return found + [each for each in endpoints_of(self) if each.path not in paths]
+        return found + endpoints_of(self)
 
     def _open_release(self, name: str, table: ReleaseTable) -> ServedRelease:
         where = f"releases.{name}" if name else "release"
         settings, limits = self._settings, self._settings.limits
         try:
             options = table.options(settings.folder)
-            store = settings.store_of(name, table)
+            store = settings.store_at(table.store)
             release = PatientRelease(store, **options, deadline=limits.store_deadline)
         except StoreError as error:
             if table.guardrails is not None:
@@ -181,8 +167,6 @@ class Service:
     @endpoint("GET", "/readyz", None)
     async def readyz(self, request: Request) -> dict[str, bool]:
         """Whether requests may be sent; also without the store, since "old" is an answer."""
-        if not self._is_ready:
-            raise ApiError(503, "the service is starting or shutting down")
         return {"ready": True, "store": all(each.is_serving for each in self.served)}
 
     @endpoint("GET", "/metrics", "read", media="text/plain")
@@ -198,34 +182,10 @@ class Service:
         """The OpenAPI schema of everything that is answered here."""
         return self._schema
 
-    @endpoint("GET", "/", None, media="text/html")
-    async def index(self, request: Request) -> Response:
-        """Links to the pages of several releases."""
-        links = "".join(
-            f'<li><a href="{each.prefix[1:]}/">{escape(each.title)}</a></li>'
-            for each in self.served
-        )
-        page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>tether</title>'
-        return HTMLResponse(f"{page}<h1>Releases</h1><ul>{links}</ul></html>")
 
-
-def run_service(settings: ServiceSettings) -> None:
-    """Serve until SIGTERM or SIGINT, and log to stderr.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        What is served, and where.
-
-    Raises
-    ------
-    ValueError
-        If a setting is invalid or another one than that of the store.
-    StoreError
-        If a store cannot be opened.
-    SystemExit
-        If the port cannot be used, which the log says.
-    """
+def run_service(file: Path) -> None:
+    """Serve until SIGTERM or SIGINT, and log to stderr; a port that is taken is a SystemExit."""
+    settings = read_service_settings(file)
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -162,7 +162,7 @@ class Unit(Response):
         self._sent = request.headers.raw
         self.key = unit_key(request.headers.get(KEY_HEADER), decode(content, [Asked]))
         self.system, self.served, self.is_stored, self.is_first = "old", "none", False, False
-        self.failed, self._is_complete, self._is_broken = False, False, False
+        self.failed, self._is_broken = False, False
         self.waited: float | None = None
         self._begun = self._waits_since = time.perf_counter()
 
@@ -184,8 +184,7 @@ class Unit(Response):
             raise
         finally:
             now = time.perf_counter()
-            if not self._is_complete:
-                self.failed |= now - self._waits_since > self._gateway.settings.slow_after
+            self.failed |= now - self._waits_since > self._gateway.settings.slow_after
             if self.waited is None:
                 self.waited = now - self._begun
             self._gateway.end(self)
@@ -207,7 +206,7 @@ class Unit(Response):
             start = {"type": "http.response.start", "status": answer.status, "headers": headers}
             await send(start)
             await self._pass_on(answer, send)
-            self._is_complete = True
+            self._waits_since = math.inf  # it is complete
 
     async def _ask(self) -> Answer:
         """The answer of the system: status 502 if no upstream has answered.
@@ -218,7 +217,7 @@ class Unit(Response):
         refusal = None
         if self.system == "new":
             refusal = await self._try("new")
-            if refusal is not None and refusal.is_success:
+            if refusal is not None and refusal.status < 300:
                 return refusal
             if refusal is not None and refusal.status == 429:
                 refusal = None
@@ -230,12 +229,12 @@ class Unit(Response):
                 return refusal
             self.served = "none"
             return Answer(502, _JSON, encode(error_body(502, NO_UPSTREAM)))
-        if refusal is not None and answer.is_success:
+        if refusal is not None and answer.status < 300:
             self._gateway.note_failure("new", "refused")
         if self.system == "old":
             self.failed = answer.status == 429
         elif refusal is not None:  # if both refuse, it is the client's error
-            self.failed = answer.is_success or answer.status == 429
+            self.failed = answer.status < 300 or answer.status == 429
         return answer
 
     async def _try(self, name: str) -> Answer | None:

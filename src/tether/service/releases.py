@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -33,7 +33,7 @@ from tether.runs.event_log import Transaction
 from tether.runs.release import SYSTEMS
 from tether.runs.state import MICROSECONDS
 from tether.service.api import ApiError, endpoint
-from tether.service.served import MOST_ITEMS, Served, loss_columns, refusals
+from tether.service.served import MOST_ITEMS, Result, Served, loss_columns, refusals
 from tether.service.settings import Flag, Limits
 from tether.service.status import Status
 
@@ -47,10 +47,11 @@ OFREP_PATH = "/ofrep/v1/evaluate/flags"
 
 Key = str | int
 System = Literal["old", "new"]
+Decided = tuple[System, bool, bool]
+"""The system of a key, whether this request has its row, and whether there is one."""
 Job = Callable[[Transaction], Any]
 Asked = list[tuple[Job | list[bytes], float]]
 """What requests ask of the store in one transaction: jobs, or keys; and until when."""
-Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
 
@@ -98,7 +99,7 @@ class ManyOutcomes(Struct, forbid_unknown_fields=True):
 class GateQuery(Struct, forbid_unknown_fields=True):
     """The weight that another tool is about to set, in percent."""
 
-    weight: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    weight: Annotated[float, Meta(ge=1, le=100)] = 0.0
 
 
 class GateAnswer(Struct, rename={"passes": "pass"}):
@@ -152,19 +153,11 @@ class PatientRelease(Release):
                 super().begin_if_due(t)
 
 
-class Decided(NamedTuple):
-    """The system of a key, whether it is stored, and by this request for the first time."""
-
-    system: System
-    is_first: bool
-    is_stored: bool
-
-
 class ServedRelease(Served):
     """A release that is served."""
 
     run: PatientRelease
-    unit, fallback = "step", "old system"
+    unit = "step"
 
     def __init__(
         self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
@@ -181,7 +174,7 @@ class ServedRelease(Served):
             found: list[Decided] = await self._ask(keys, self._answer_within)
             self.takes_rows = True
         except StoreError as error:
-            found, self.takes_rows = [Decided("old", False, False)] * len(keys), False
+            found, self.takes_rows = [("old", False, False)] * len(keys), False
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
         for (system, _, stored), count in Counter(found).items():
@@ -272,8 +265,7 @@ class ServedRelease(Served):
         if asked:
             arms, fresh = self.run.assign_in(t, list(dict.fromkeys(chain(*asked.values()))))
             for place, keys in asked.items():
-                pairs = [(cast(System, SYSTEMS[arms[key]]), key in fresh) for key in keys]
-                found[place] = [Decided(system, is_first, True) for system, is_first in pairs]
+                found[place] = [(SYSTEMS[arms[key]], key in fresh, True) for key in keys]
                 fresh.difference_update(keys)
         return found
 
@@ -288,7 +280,7 @@ class ServedRelease(Served):
         keys = [read_key(each) for each in given]
         found = await self.decide(keys) if keys else []
         pairs = zip(given, found, strict=True)
-        made = [Decision(key, each.system, each.is_stored) for key, each in pairs]
+        made = [Decision(key, system, stored) for key, (system, _, stored) in pairs]
         return made[0] if isinstance(body, OneKey) else {"decisions": made}
 
     @endpoint("POST", "/v1/outcomes", "report")
@@ -305,22 +297,18 @@ class ServedRelease(Served):
     @endpoint("GET", "/v1/gate", "read")
     async def read_gate(self, request: Request, query: GateQuery) -> GateAnswer:
         """Whether another tool may go on."""
-        weight = query.weight
-        if 0 < weight < 1:
-            raise ApiError(400, f"weight must be in percent (30 for 30 %), got {weight:g}")
         await self.look()  # not what held before
         status = self.status
         if status is None or not status.store_available:
             raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
         share = status.share or 0.0
-        has = f"the new system has {100 * share:.5g} % of the keys"
         verdict: Any = "pass"
         if status.verdict == "fail":
             verdict, reason = "fail", "; ".join(status.warnings)
-        elif share < weight / 100:
-            verdict, reason = "wait", f"{has}, less than {weight:g} %"
+        elif share < query.weight / 100:
+            verdict, reason = "wait", f"{status.state}: less than {query.weight:g} %"
         else:
-            reason = f"no alarm stands, and no mean is shown to exceed; {has}"
+            reason = f"no alarm stands, and no mean is shown to exceed; {status.state}"
         alarm = None if status.alarm is None else status.alarm.number
         return GateAnswer(verdict == "pass", verdict, reason, share, status.step.number, alarm)
 

@@ -20,7 +20,7 @@ from tether.runs import Controller, Release
 from tether.runs.errors import FinalLossError, StoreError
 from tether.runs.event_log import Transaction
 from tether.service.api import ApiError, endpoint
-from tether.service.status import ServiceMetrics, Status, measure, read_status, without_store
+from tether.service.status import OUTAGE, ServiceMetrics, Status, measure, read_status
 from tether.view import document, page_html
 
 FOLLOW_SECONDS = 0.5
@@ -80,7 +80,7 @@ class Served:
     whether it was available.
     """
 
-    unit, fallback = "round", "safe policy"
+    unit = "round"
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Served:
         if self.seen is None:
             return None
         found = msgspec.structs.replace(self.seen, more=self.told())
-        return found if self.is_serving else without_store(found, self.fallback)
+        return found if self.is_serving else found.without_store()
 
     def told(self) -> dict[str, Any]:
         """What only its kind tells in its status."""
@@ -216,7 +216,7 @@ class Served:
                     await asyncio.to_thread(shown.make, self._seq, self._make_document)
         live = {
             "you": {"name": scope["tether.name"], "roles": sorted(scope["tether.roles"])},
-            "outage": None if self.is_serving else "The store is unavailable: no promise applies.",
+            "outage": None if self.is_serving else OUTAGE,
             "more": self.told(),
         }
         return {

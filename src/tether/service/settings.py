@@ -25,10 +25,6 @@ Text = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 BaseUrl = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+(/[^@?#\s]*)?$")]
 Url = Annotated[str, Meta(pattern=r"^https?://[^/@?#\s]+([/?]\S*)?$")]
-ImportPath = Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")]
-IN_WORDS = {BaseUrl: "a URL such as https://host/v1", Url: "a URL such as https://host/path"}
-IN_WORDS |= {ImportPath: "package.module:function", Name: "letters, digits, '.', '_' or '-'"}
-"""What the patterns ask for."""
 EventKind = Literal["alarm", "halt", "resume", "step", "round", "store"]
 
 OWN_PATHS = ("v1", "ofrep", "healthz", "readyz", "metrics", "openapi.json")
@@ -56,9 +52,10 @@ class Upstream(Model, frozen=True):
     finish_within: Seconds = 600.0
 
 
-class Drawn(Model, frozen=True):
-    """An upstream whose answers are drawn under a tether."""
+class Drawn(Model, frozen=True, kw_only=True):
+    """An upstream whose answers are drawn under a tether, which is of one model."""
 
+    model: Text
     settings: dict[str, Any] = {}
     max_n: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     timeout: Seconds = 60.0
@@ -68,8 +65,7 @@ class Drawn(Model, frozen=True):
 class Scorer(Table, frozen=True):
     """What picks an answer: a function by its import path, or a server."""
 
-    name: Text | None = None
-    function: ImportPath | None = None
+    function: Text | None = None
     url: Url | None = None
     api_key: Text | None = None
     timeout: Seconds = 5.0
@@ -79,7 +75,7 @@ class Scorer(Table, frozen=True):
             raise ValueError("a scorer has either a function or a url")
 
 
-class ReleaseGateway(Table, frozen=True, tag="release", tag_field="mode"):
+class ReleaseGateway(Table, frozen=True):
     """Two upstreams behind a release; the guardrails that the gateway reports to by itself."""
 
     old: Upstream
@@ -98,22 +94,21 @@ class ReleaseGateway(Table, frozen=True, tag="release", tag_field="mode"):
         given = {self.failure_guardrail: "failure", self.latency_guardrail: "latency"}
         return {name: what for name, what in given.items() if name is not None}
 
-    @property
-    def patience(self) -> float:
-        """How many seconds an answer takes at most: the old upstream may be asked second."""
-        return self.old.finish_within + self.new.finish_within
 
-
-class TetheredGateway(Table, frozen=True, tag="tethered", tag_field="mode"):
-    """Answers picked by a scorer from N draws of the safe upstream."""
+class TetheredGateway(Table, frozen=True):
+    """Answers picked from N draws of the safe upstream, by one of the scorers: `scorer`."""
 
     store: Text
     old: Drawn
-    scorer: Scorer
-    past_scorers: dict[str, Scorer] = {}
+    scorer: Text
+    scorers: dict[str, Scorer]
     candidates: Annotated[int, Meta(ge=2, le=256)] = 8
     pick_temperature: Annotated[float, Meta(ge=0)] = 1.0
     controller: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.scorer not in self.scorers:
+            raise ValueError(f"gateway.scorers has no {self.scorer!r}, the name of gateway.scorer")
 
 
 class Flag(Table, frozen=True):
@@ -131,7 +126,7 @@ class Flag(Table, frozen=True):
 class ReleaseTable(Table, frozen=True):
     """The arguments of `tether.Release`, without guardrails if it exists; its flag and gateway."""
 
-    store: Text | None = None
+    store: Text
     guardrails: dict[str, float | dict[str, float]] | None = None
     old: dict[str, float] | None = None
     step: int | str | None = None
@@ -157,18 +152,19 @@ class ReleaseTable(Table, frozen=True):
         }
         if self.signing_key is not None:
             given["key"] = Path(folder, self.signing_key)
-        if self.gateway is not None:
-            given |= {"reported": self.gateway.reported, "patience": self.gateway.patience}
+        if (gateway := self.gateway) is not None:
+            given["reported"] = gateway.reported
+            given["patience"] = gateway.new.finish_within + gateway.old.finish_within  # in turn
         return given
 
 
 class RunTable(Table, frozen=True):
     """Functions of the user: for a controller, for policies from training rows, for contexts."""
 
-    controller: ImportPath
+    controller: Text
     store: Text | None = None
-    optimized: ImportPath | None = None
-    contexts: ImportPath | None = None
+    optimized: Text | None = None
+    contexts: Text | None = None
 
 
 class Listen(Table, frozen=True):
@@ -206,15 +202,13 @@ class Webhook(Table, frozen=True):
 class ServiceSettings(Table, frozen=True):
     """What a service serves, where, and to whom: the tables of the file.
 
-    It serves one release, several under their names, one run, or a tethered gateway. `store` is
-    that of every named release without one of its own, with "{name}" where its name belongs.
+    It serves one release, several under their names, one run, or a tethered gateway.
     """
 
     release: ReleaseTable | None = None
     releases: dict[Name, ReleaseTable] = {}
     run: RunTable | None = None
     gateway: TetheredGateway | None = None
-    store: Text | None = None
     listen: Listen = Listen()
     access: Access = Access()
     limits: Limits = Limits()
@@ -225,18 +219,16 @@ class ServiceSettings(Table, frozen=True):
         served = [n for n in ("release", "releases", "run", "gateway") if getattr(self, n)]
         if len(served) != 1:
             raise ValueError(
-                f"there must be one of [release], [releases.NAME], [run] and a tethered [gateway], "
-                f"got {served or 'none'}"
+                f"there must be one of [release], [releases.NAME], [run] and [gateway], got "
+                f"{served or 'none'}"
             )
         if self.access.keys is None and not is_loopback(self.listen.host):
             raise ValueError(
                 f"listen.host must be a loopback address such as 127.0.0.1 without access.keys, "
                 f"got {self.listen.host!r}: make a key with `tether serve-key` and name its file"
             )
-        for name, each in self.named_releases.items():
-            if name in OWN_PATHS:
-                raise ValueError(f"a release cannot be called {name!r}: choose another name")
-            self.store_of(name, each)
+        if taken := set(OWN_PATHS) & self.releases.keys():
+            raise ValueError(f"a release cannot be called {taken.pop()!r}: choose another name")
         titles = [title_of(name, each) for name, each in self.named_releases.items()]
         if len(set(titles)) < len(titles):
             raise ValueError(f"each release must have a flag.key of its own, got {titles}")
@@ -245,16 +237,6 @@ class ServiceSettings(Table, frozen=True):
     def named_releases(self) -> dict[str, ReleaseTable]:
         """The releases by the beginning of their paths, which is empty for the only one."""
         return self.releases if self.release is None else {"": self.release}
-
-    def store_of(self, name: str, release: ReleaseTable) -> str:
-        """Where a release is kept."""
-        common = self.store if name and "{name}" in (self.store or "") else None
-        if (store := release.store or common) is None:
-            raise ValueError(
-                f"release {name!r} has no store: name one in its table, or for several releases "
-                f'one beside them with "{{name}}" in it'
-            )
-        return self.store_at(store.replace("{name}", name))
 
     def store_at(self, store: str) -> str:
         """The path or URL of a store."""
@@ -267,15 +249,8 @@ def title_of(name: str, release: ReleaseTable) -> str:
 
 
 def make_settings(content: dict[str, Any], folder: str | Path) -> ServiceSettings:
-    """Settings from the tables of a file; [flag] and [gateway] may stand beside [release]."""
-    content = filled(content) | {"folder": str(folder)}
-    beside = (
-        ["flag"] if content.get("gateway", {}).get("mode") == "tethered" else ["flag", "gateway"]
-    )
-    for name in beside:
-        if name in content:
-            content.setdefault("release", {})[name] = content.pop(name)
-    return msgspec.convert(content, ServiceSettings)
+    """Settings from the tables of a file."""
+    return msgspec.convert(filled(content) | {"folder": str(folder)}, ServiceSettings)
 
 
 def filled(value: Any) -> Any:
@@ -326,10 +301,4 @@ def read_service_settings(path: str | Path) -> ServiceSettings:
     try:
         return make_settings(tomllib.loads(given.read_text(encoding="utf-8")), given.parent)
     except ValueError as error:
-        message = str(error)
-        for kind, words in IN_WORDS.items():
-            pattern = get_args(kind)[1].pattern
-            message = message.replace(f"`str` matching regex {pattern!r}", words)
-        raise ValueError(f"{given}: {message}") from None
-    except (TypeError, AttributeError):
-        raise ValueError(f"{given}: release, flag and gateway must be tables") from None
+        raise ValueError(f"{given}: {error}") from None

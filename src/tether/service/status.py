@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +10,6 @@ import numpy as np
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tether._version import __version__
 from tether.runs import Guardrail
 from tether.runs.history import estimate, moment
 from tether.runs.keys import OLD
@@ -24,7 +22,7 @@ class SystemMean(Struct, frozen=True):
 
     outcomes: int
     missing: int
-    mean: float | None
+    mean: float | None  # NaN is null in JSON
     lower: float
     upper: float
 
@@ -63,6 +61,9 @@ class AlarmStatus(Struct, frozen=True):
     raised: str
 
 
+OUTAGE = "The store is unavailable: the old system or safe policy answers, and no promise applies."
+
+
 class Status(Struct, frozen=True):
     """What holds now; a round has no share."""
 
@@ -77,7 +78,19 @@ class Status(Struct, frozen=True):
     losses: dict[str, LossStatus]
     store_available: bool = True
     more: dict[str, Any] = {}
-    version: str = __version__
+
+    def without_store(self) -> Status:
+        """What holds while the store is unavailable: nothing is promised."""
+        replace = msgspec.structs.replace
+        return replace(
+            self,
+            state=OUTAGE,
+            verdict="unknown",
+            warnings=[OUTAGE, *self.warnings],
+            share=None if self.share is None else 0.0,
+            losses={name: replace(each, promise=None) for name, each in self.losses.items()},
+            store_available=False,
+        )
 
 
 def measure(state: State) -> dict[str, LossStatus]:
@@ -99,8 +112,7 @@ def measure(state: State) -> dict[str, LossStatus]:
 def _mean(losses: Any, bound: float) -> SystemMean:
     known = losses[~np.isnan(losses)]
     made = estimate(known, bound)
-    mean = float(made.mean) if len(known) else None
-    return SystemMean(len(known), len(losses) - len(known), mean, made.lower, made.upper)
+    return SystemMean(len(known), len(losses) - len(known), made.mean, made.lower, made.upper)
 
 
 def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
@@ -114,16 +126,6 @@ def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
         f"the new system's mean of {new.mean:.4g} on {new.outcomes} rows is shown to exceed "
         f"{tolerated:.4g}{beside}"
     )
-
-
-def _missing(losses: Mapping[str, LossStatus]) -> list[str]:
-    """Which outcomes are missing so much that they hold a share back."""
-    return [
-        f"{found.missing} outcomes of {name} of the {system} system are missing"
-        for name, each in losses.items()
-        for system, found in (("old", each.old), ("new", each.new))
-        if found.missing >= max(20, 0.05 * (found.outcomes + found.missing))
-    ]
 
 
 def _promises(state: State) -> dict[str, float]:
@@ -153,26 +155,11 @@ def read_status(name: str, state: State, losses: dict[str, LossStatus]) -> Statu
         kind=state.given.kind,
         state=_sentence(state.given.kind, unit, share, alarm),
         verdict="fail" if failures else "pass",
-        warnings=[*failures, *_missing(losses)],
+        warnings=failures,
         share=share,
         step=unit,
         alarm=alarm,
         losses={name: replace(each, promise=promises.get(name)) for name, each in losses.items()},
-    )
-
-
-def without_store(status: Status, fallback: str) -> Status:
-    """What holds while the store is unavailable: the fallback answers, and nothing is promised."""
-    told = f"the store is unavailable: the {fallback} answers everything, and no promise applies"
-    replace = msgspec.structs.replace
-    return replace(
-        status,
-        state=told,
-        verdict="unknown",
-        warnings=[told, *status.warnings],
-        share=None if status.share is None else 0.0,
-        losses={name: replace(each, promise=None) for name, each in status.losses.items()},
-        store_available=False,
     )
 
 

@@ -23,7 +23,7 @@ from tether.llm.scorers import ChatScorer, ScoreServer, is_scorer_error
 from tether.policies.shortlist import Shortlist
 from tether.runs import Controller
 from tether.runs.actions import Actions
-from tether.service.actions import ServedRun, named_function, served_by
+from tether.service.actions import ServedRun, import_from, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
 from tether.service.settings import Drawn, Scorer, ServiceSettings
 from tether.service.status import ServiceMetrics
@@ -38,7 +38,6 @@ ABOUT_THE_CLIENT = (
 """What is neither sent on nor stored: who asks, and which of the draws they want."""
 FIXED: dict[str, tuple[Any, ...]] = {
     "n": (1, None),
-    "best_of": (1, None),
     "logprobs": (None, False, 0),
     "top_logprobs": (None, 0),
 }
@@ -74,7 +73,7 @@ class TetheredRun(ServedRun):
             "x-tether-draws": str(usage.pop("draws")),
         }
         head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time())}
-        head["model"] = self._model or body["model"]
+        head["model"] = self._model
         said = read_answer(taken.actions[0])
         if is_streamed:
             told = dict(usage) if (options or {}).get("include_usage") else None
@@ -89,10 +88,7 @@ class TetheredRun(ServedRun):
         for name, values in FIXED.items():
             if (value := asked.pop(name, None)) not in values:
                 raise ApiError(400, f"{name} must be {values[0]!r} here, got {value!r:.80}")
-        if self._model is not None:
-            asked.pop("model", None)
-        elif not isinstance(asked.get("model"), str):
-            raise ApiError(400, "the body must name a model")
+        asked.pop("model", None)
         try:
             return chat_context(asked)
         except ValueError as error:
@@ -129,22 +125,13 @@ def answer_events(
     yield b"data: [DONE]\n\n"
 
 
-def open_tethered(
-    settings: ServiceSettings,
-    metrics: ServiceMetrics | None = None,
-    deadline: float | None = None,
-) -> ServedRun:
+def open_tethered(settings: ServiceSettings, metrics: ServiceMetrics, deadline: float) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
     gateway = settings.gateway
     assert gateway is not None
-    deadline = settings.limits.store_deadline if deadline is None else deadline
-    old, scorer = gateway.old, gateway.scorer
-    name = scorer.name or scorer.function or str(scorer.url)
-    if name in gateway.past_scorers:
-        raise ValueError(f"past_scorers has {name!r}, the name of the present scorer")
-    scorers = gateway.past_scorers | {name: scorer}
+    scorers, name = gateway.scorers, gateway.scorer
     policies = {each: make_scorer(table, each, settings.folder) for each, table in scorers.items()}
-    reached = msgspec.structs.asdict(old) | {"concurrency": REQUESTS_AT_ONCE}
+    reached = msgspec.structs.asdict(gateway.old) | {"concurrency": REQUESTS_AT_ONCE}
     safe = ChatPolicy(reached.pop("url"), **reached)
     drawn = Shortlist(safe, size=gateway.candidates, temperature=gateway.pick_temperature)
     given: dict[str, Any] = {"policies": policies, "fallback": "safe", "deadline": deadline}
@@ -152,16 +139,15 @@ def open_tethered(
         run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
     except TypeError as error:
         raise ValueError(f"gateway.controller: {error}") from error
-    served = run, "gateway", deadline, metrics or ServiceMetrics()
-    return TetheredRun(old, *served, lambda rows: policies[name], name)
+    served = run, "gateway", deadline, metrics, lambda rows: policies[name], name
+    return TetheredRun(gateway.old, *served)
 
 
 def make_scorer(table: Scorer, name: str, folder: str) -> ChatScorer:
     """A scorer as the settings name it."""
     options: dict[str, Any] = {"name": name, "check_every": SCORER_CHECK_SECONDS}
     if table.function is not None:
-        score = named_function("gateway.scorer.function", table.function, folder)
-        return ChatScorer(score, **options)
+        return ChatScorer(import_from(table.function, folder), **options)
     server = ScoreServer(
         str(table.url), api_key=table.api_key, timeout=table.timeout, concurrency=REQUESTS_AT_ONCE
     )

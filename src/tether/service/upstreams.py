@@ -30,8 +30,7 @@ LIMITS = httpx2.Limits(
 """Connections to one upstream."""
 PATHS = ("chat/completions", "completions", "models")
 """What is asked below the base URL."""
-MAX_ANSWER_BYTES = 64_000_000
-"""The longest answer, or event of a stream."""
+MOST_BYTES = 64_000_000  # of an answer, streamed or not
 REFUSALS = {3: "garbled", 5: "server_error", 408: "slow"}
 REFUSALS |= dict.fromkeys((401, 402, 407), "unauthorized")
 """Statuses, or hundreds of them, that are failures of the upstream or its settings and never the
@@ -71,7 +70,7 @@ async def nothing() -> Parts:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an upstream has answered: status 200 to 299, or 400 to 499.
+    """What an upstream has answered: status 200 to 299, or a refusal, 400 to 499.
 
     `content` is all of it; of a stream it is what came up to the first event, and `rest` yields
     whole events as they come, or raises an `UpstreamError`. Close the rest.
@@ -81,11 +80,6 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...]
     content: bytes
     rest: Parts = field(default_factory=nothing)
-
-    @property
-    def is_success(self) -> bool:
-        """Whether it is an answer, and no refusal."""
-        return self.status < 300
 
 
 class UpstreamClient:
@@ -162,8 +156,8 @@ async def read_parts(response: httpx2.Response, until: float) -> Parts:
     with named_failures():
         try:
             async for part in response.aiter_bytes():
-                if time.monotonic() > until:
-                    raise UpstreamError("slow")
+                if (late := time.monotonic() > until) or response.num_bytes_downloaded > MOST_BYTES:
+                    raise UpstreamError("slow" if late else "garbled")
                 yield part
         finally:
             await response.aclose()
@@ -186,12 +180,8 @@ async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion:
         if b'"choices"' not in first or has_error(first):
             raise UpstreamError("garbled")
         return Answer(status, headers, first, events)
-    content = bytearray()
-    async for part in parts:
-        content += part
-        if len(content) > MAX_ANSWER_BYTES:
-            raise UpstreamError("garbled")
-    found = parse_json(bytes(content))
+    content = b"".join([part async for part in parts])
+    found = parse_json(content)
     is_right = bool(found)
     if is_completion:
         answered = found if isinstance(found, dict) and found.get("error") is None else {}
@@ -199,7 +189,7 @@ async def read_answer(response: httpx2.Response, parts: Parts, *, is_completion:
     if status < 300 and not is_right:
         raise UpstreamError("garbled")
     length = b"content-length", b"%d" % len(content)  # otherwise it would be sent in chunks
-    return Answer(status, (*headers, length), bytes(content))
+    return Answer(status, (*headers, length), content)
 
 
 async def whole_events(parts: Parts) -> Parts:
@@ -216,8 +206,6 @@ async def whole_events(parts: Parts) -> Parts:
                 whole, begun = begun[: ends[-1]], begun[ends[-1] :]
                 has_end = has_end or _LAST.search(whole) is not None
                 yield whole
-            if len(begun) > MAX_ANSWER_BYTES:
-                raise UpstreamError("garbled")
         if begun.strip() == b"data: [DONE]":  # the last empty line may be missing
             yield begun
         elif begun.strip() or not has_end:
