@@ -26,19 +26,19 @@ BUDGETS = {
     "src/tether/scan": 600,
     "src/tether/aiming": 1_155,
     "src/tether/monitor": 555,
-    "src/tether/runs": 6_371,
+    "src/tether/runs": 6_369,
     "src/tether/saving": 990,
-    "src/tether/view": 1_255,
+    "src/tether/view": 1_254,
     "src/tether/llm": 2_839,
     "src/tether/learn": 443,
     "src/tether/bo": 222,
     "src/tether/cli": 1_648,
-    # Above what was planned (decision record 0026): only less from here.
+    # Above what was planned (decision record 0027): only less from here.
     "src/tether/_core": 1_731,
-    "src/tether/policies": 3_544,
-    "src/tether/control": 5_336,
-    "src/tether/service": 2_998,
-    "src/tether": 33_650,
+    "src/tether/policies": 3_543,
+    "src/tether/control": 5_338,
+    "src/tether/service": 2_999,
+    "src/tether": 33_100,
     "tests": 18_000,
     "benchmarks": 3_000,
     "experiments": 4_500,
@@ -110,7 +110,7 @@ HEAVY = {
 LIGHT = ("_core", "control", "thresholds", "sampling", "policies", "aiming", "monitor")
 """Rooms that load none of them when they are imported."""
 
-FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 38, 7_859
+FIRST_BLOCK_MODULES, FIRST_BLOCK_LINES = 38, 7_861
 """What the first block of the README may load."""
 
 

@@ -398,6 +398,8 @@ def check_normalizer(proposals: Proposals, matched: Match) -> None:
     estimate clearly above one means that the distribution scored is not the one sampled from.
     """
     safe, optimized = matched.counts[:, matched.draw].astype(np.float64)
+    if not safe.any():
+        return  # each draw contributes optimized/(n·optimized): the estimate is 1
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         ratio = np.exp(proposals.log_optimized - proposals.log_safe)
         terms = (safe + optimized) / (safe / ratio + optimized)
