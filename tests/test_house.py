@@ -27,7 +27,7 @@ BUDGETS = {
     "src/tether/aiming": 1_155,
     "src/tether/monitor": 555,
     "src/tether/runs": 6_369,
-    "src/tether/saving": 990,
+    "src/tether/saving": 995,
     "src/tether/view": 1_254,
     "src/tether/llm": 2_839,
     "src/tether/learn": 443,

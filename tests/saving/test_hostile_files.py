@@ -80,13 +80,7 @@ def raw_zip(name, content=b"x", compression=zipfile.ZIP_STORED):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        raw_zip("../policy.json"), raw_zip("policy.json"), b"PK\x05\x06" + b"\0" * 18, b"",
-        pickle.dumps(POLICY.weights),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data", [raw_zip("../x"), b"PK\x05\x06" + b"\0" * 18, b"", b"\x80\x04N."])
 def test_archives_that_are_refused(data):
     with pytest.raises(ValueError, match="the file"):
         policy_from_bytes(data)
@@ -115,6 +109,13 @@ def header(shape, dtype="<f8"):
 def test_arrays_that_are_none(content):
     with pytest.raises(ValueError, match=r"arrays/0\.npy"):
         array_from_bytes("arrays/0.npy", content)
+
+
+@pytest.mark.parametrize("kind", ["Picker", "Shortlist"])
+def test_a_shortlist_without_end_is_refused_before_it_is_listed(kind):
+    data = policy_to_bytes(tether.Shortlist(SAFE, NEW, size=2))
+    with pytest.raises(ValueError, match="at most"):
+        policy_from_bytes(forge(lambda t, _: entries_of(t, kind).update(size=10**14), data))
 
 
 ODD = (None, -1, 2**70, "", {"float": "nan"}, {"object": 0}, {"object": 99}, {"x": 1})

@@ -46,10 +46,9 @@ def unpack(data: bytes, max_bytes: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-                raise ValueError("its members are compressed, to who knows how many bytes")
-            if sum(entry.file_size for entry in entries) > len(data):
-                raise ValueError(f"its members claim more bytes than the {len(data):,} it has")
+            is_compressed = any(entry.compress_type for entry in entries)  # to any size
+            if is_compressed or sum(entry.file_size for entry in entries) > len(data):
+                raise ValueError("its members are compressed, or claim more bytes than it has")
             members = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"the file is not a complete archive of tether: {error}") from error

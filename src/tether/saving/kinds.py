@@ -63,8 +63,12 @@ def _pool(table: Any) -> Pool:
     return Pool.__new__(Pool)._make("log_probabilities", table, None)  # normalized already
 
 
-def _shortlist(safe: Any, picker: Any, **options: Any) -> Shortlist:
-    return Shortlist(safe, picker, **options)
+def _shortlist(size: Any, picker: Any = None, **state: Any) -> Picker | Shortlist:
+    if validate.integer("size", size, 2) > 1_000_000:  # its positions are listed at once
+        raise ValueError(f"size of a saved shortlist must be at most 1,000,000, got {size!r:.80}")
+    if "optimized" in state:
+        return Picker(size=size, **state)
+    return Shortlist(size=size, optimized=picker, **state)
 
 
 def _tethered_state(policy: Tethered) -> dict[str, Any]:
@@ -138,7 +142,7 @@ BY_CLASS: dict[type, Kind] = dict(
         _of(Clip),
         _of(Mix),
         _of(BudgetedClip),
-        _of(Picker, "optimized", "size", "temperature", "_safe"),
+        _of(Picker, "optimized", "size", "temperature", "_safe", build=_shortlist),
         _of(Shortlist, "safe", "size", "temperature", "picker", build=_shortlist),
         _of(TetheredShortlist, "shortlist", "pick"),
         _of(AimedPolicy, "policy", "loss_models", "multipliers"),
