@@ -1,5 +1,6 @@
 """The gateway of a release between real upstreams, asked by OpenAI's own client."""
 
+import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ import httpx2
 import numpy as np
 import openai
 import pytest
+from starlette.responses import Response
 
 from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, until
 from tether.runs import Run
@@ -164,13 +166,17 @@ def test_the_row_is_of_the_system_that_was_decided(
     assert losses(tmp_path)["new"] == (1, failed)
 
 
-def test_the_refusals_of_an_upstream_keep_no_connection(tmp_path, upstreams, monkeypatch):
+def test_refusals_and_long_answers_keep_no_connection(tmp_path, upstreams, monkeypatch):
+    monkeypatch.setattr("tether.service.upstreams.MOST_BYTES", 10_000)
     monkeypatch.setattr("tether.service.upstreams.LIMITS", httpx2.Limits(max_connections=2))
     _, new = upstreams
     with gateway(tmp_path, upstreams) as http:
         (key,) = keys_of(http, "new")
-        new.respond = new.status(500)
-        assert {served(chat(http, key)) for _ in range(4)} == {(200, "new", "old")}
+        packed = gzip.compress(json.dumps({"choices": [HELLO]}).encode() + b" " * 10_000)
+        long = Response(packed, 200, {"content-encoding": "gzip"}, "application/json")
+        for answer in (new.status(500), lambda *_: long):
+            new.respond = answer
+            assert {served(chat(http, key)) for _ in range(4)} == {(200, "new", "old")}
         new.respond = new.answer
         assert served(chat(http, key)) == (200, "new", "new")
 
