@@ -80,16 +80,12 @@ def raw_zip(name, content=b"x", compression=zipfile.ZIP_STORED):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("data", [raw_zip("../x"), b"PK\x05\x06" + b"\0" * 18, b"", b"\x80\x04N."])
-def test_archives_that_are_refused(data):
-    with pytest.raises(ValueError, match="the file"):
-        policy_from_bytes(data)
-
-
-def test_nothing_is_unpacked_to_more_than_the_file():
-    for size in (1, 10**6):
-        with pytest.raises(ValueError, match="compressed"):
-            unpack(raw_zip("policy.json", b"0" * size, zipfile.ZIP_DEFLATED), 1 << 20)
+def test_archives_that_are_refused():
+    for data in (raw_zip("../x"), b"PK\x05\x06" + b"\0" * 18, b"", b"\x80\x04N."):
+        with pytest.raises(ValueError, match="the file"):
+            policy_from_bytes(data)
+    with pytest.raises(ValueError, match="compressed"):  # it could unpack to any size
+        unpack(raw_zip("policy.json", b"0", zipfile.ZIP_DEFLATED), 1 << 20)
 
 
 def header(shape, dtype="<f8"):
