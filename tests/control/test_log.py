@@ -121,7 +121,7 @@ def test_proposals_know_who_drew():
 
 def test_a_path_refuses():
     for family, betas, table, named in (
-        *(("odd", [0.0], np.zeros((3, 1)), "family"), ("token_mix", [0.0], NANS, "log_density")),
+        *(("clip", [0.0], np.zeros((3, 1)), "family"), ("token_mix", [0.0], NANS, "log_density")),
         ("token_mix", [1.0, 0.0], np.zeros((3, 2)), "log_beta"),
         ("token_mix", [np.inf], np.zeros((3, 1)), "log_beta"),
         ("token_mix", [0.0], np.zeros((3, 2)), "log_density"),

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tether._core import frames, validate
 from tether._core.arrays import Booleans, Floats, Integers, Losses
 from tether._core.rows import BLOCK, Block, Rows
-from tether.control.families import find_family
+from tether.control.families import PATH_NAME
 
 if TYPE_CHECKING:
     from tether.control.log import Log, Proposals
@@ -68,7 +68,10 @@ class PolicyPath:
         *,
         drawn_at: ArrayLike | None = None,
     ) -> None:
-        self.family = find_family(family).name
+        if not isinstance(family, str) or not PATH_NAME.fullmatch(family):
+            named = "'token_clip', 'token_mix' or, with the share of a blend, 'token_clip(0.01)'"
+            raise ValueError(f"the family of a path must be {named}, got {family!r}")
+        self.family = family
         self.log_beta = betas = validate.floats("log_beta", log_beta)
         table = validate.log_probabilities("log_density", log_density, ndim=2, zero=True)
         increases = np.isfinite(betas).all() and (np.diff(betas) > 0).all()

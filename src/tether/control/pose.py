@@ -78,12 +78,8 @@ def pose(
     never = np.zeros(1), np.full(1, -np.inf)  # does the family take what optimized never does?
     zeros = not family.normalized and family.log_kernel(*never, 0.0)[0] == -np.inf
     zeros = zeros and any(each["zeros"] for each in looked)
-    if (
-        zeros
-        and not blend
-        and family.max_draws is None
-        and any(each["apart"] or not each["met"] for each in looked)
-    ):
+    apart = any(each["apart"] or not each["met"] for each in looked)
+    if zeros and apart and not blend and family.max_draws is None:
         raise ValueError(
             f"blend is 0, but in {'some context' if log.contextual else 'the log or the draws'} "
             f"the optimized policy takes no action of the safe one, and no policy lies between: "
