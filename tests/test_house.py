@@ -26,7 +26,7 @@ BUDGETS = {
     "src/tether/scan": 600,
     "src/tether/aiming": 1_155,
     "src/tether/monitor": 555,
-    "src/tether/runs": 6_369,
+    "src/tether/runs": 6_370,
     "src/tether/saving": 995,
     "src/tether/view": 1_254,
     "src/tether/llm": 2_839,

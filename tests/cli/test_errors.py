@@ -78,13 +78,10 @@ def test_exit_codes_of_options_an_interrupt_and_a_reader_that_has_seen_enough(te
     assert not left.stderr
 
 
-def test_no_password_and_no_control_character_is_shown(tether):
+def test_no_password_or_control_character_is_shown_and_what_is_logged_if_asked(tether):
     result = tether(["status", "postgresql://ann:sec@ret@localhost/x"])
     assert result.exit_code == 2
     assert "ret" not in result.stderr.replace("refused", "").replace("interpret", "")
     result = tether(["calibrate", "log.csv", "--alpha", "0.1", "--loss", "a\x1b[31mb"])
     assert "\x1b" not in result.output
-
-
-def test_what_is_logged_is_shown_when_asked_for(tether):
     assert "calibrated on 600 rows" in tether("-v calibrate log.csv --alpha 0.2").stderr

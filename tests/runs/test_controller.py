@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -58,21 +59,25 @@ def test_rounds_in_every_kind_of_context(name, rule):
 
 
 def test_both_databases_give_the_same_run_and_a_restarted_one_goes_on(store_url):
-    world, rng = WORLDS["arrays"], np.random.default_rng(5)
+    world, rng = replace(WORLDS["arrays"], alpha=0.15), np.random.default_rng(5)
     with make(world) as memory, make(world, store_url) as stored:
         first = play(memory, world, np.random.default_rng(2), rows=200)
         second = play(stored, world, np.random.default_rng(2), rows=200)
         assert [each.beta for each in first] == [each.beta for each in second]
         assert stored.verify() == []
-    given = {f"policy {place}": each for place, each in enumerate(world.news, 1)}
-    with make(world, store_url, policies=given) as run:
+        fifth = memory.begin(world.news[-1])
+    safe, *news = (  # the same ones, which list their actions in another order
+        tether.Categorical(lambda x, same=each: same.log_prob_all(x)[:, ::-1], [2, 1, 0])
+        for each in (world.safe, *world.news)
+    )
+    given = {f"policy {place}": each for place, each in enumerate(news, 1)}
+    with make(replace(world, safe=safe), store_url, policies=given) as run:
         assert (run.round.number, run.round.beta) == (4, second[-1].beta)
         assert run.round.calibration.log_beta == second[-1].calibration.log_beta
-        taken = run.round.act(contexts := world.contexts(rng, 50), rng)
-        assert set(taken.served) == {4}
-        assert len(run.pending()) == len(contexts)
+        assert run.begin(news[-1]).beta == pytest.approx(fifth.beta)
+        taken = run.round.act(world.contexts(rng, 50), rng)
+        assert (set(taken.served), len(run.pending())) == ({5}, 50)
         run.observe(taken, np.zeros(50))
-        assert run.begin(world.news[0]).number == 5
     with Run.open(store_url) as run:
         assert run.verify() == []
         assert run.history().kind == "controller"

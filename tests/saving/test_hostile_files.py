@@ -95,13 +95,10 @@ def header(shape, dtype="<f8"):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"", b"x" * 99, header((2**40,)), header((-1,)), header((2,)) + b"0" * 8,
-        header((1,), "|O") + pickle.dumps(parts.Own), header((0,), "<U0"),
-    ],
-)  # fmt: skip
+NONE = [b"", b"x" * 99, header((2**40,)), header((-1,)), header((2,)) + b"0", header((0,), "<U0")]
+
+
+@pytest.mark.parametrize("content", [*NONE, header((1,), "|O") + pickle.dumps(parts.Own)])
 def test_arrays_that_are_none(content):
     with pytest.raises(ValueError, match=r"arrays/0\.npy"):
         array_from_bytes("arrays/0.npy", content)

@@ -113,12 +113,13 @@ class Scorer(Evidence):
         compare_scores("safe policy", scores, stored)
 
     def _listed_actions(self) -> Any:
-        """All actions, where there are contexts and finitely many of them."""
+        """All actions, where there are contexts and finitely many of them; sorted, as stored."""
         if isinstance(self.contexts, int):
             return None
         optimized = [self._optimized(number) for number in self.past]
         names = ["safe", "optimized", *(f"round {number}" for number in self.past)]
-        return shared_actions((self.policies.safe, self.candidate, *optimized), names)
+        shared = shared_actions((self.policies.safe, self.candidate, *optimized), names)
+        return None if shared is None else np.sort(shared)  # policies may list them otherwise later
 
     def _needed(self) -> list[tuple[str, int]]:
         """Which scores the round needs, of which policies."""
