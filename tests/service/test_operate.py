@@ -117,7 +117,7 @@ def test_steps_by_hand_and_the_weight_of_the_gate(tmp_path):
         waits = client.get("/v1/gate", params={"weight": 90}).json()
         assert (waits["pass"], waits["verdict"]) == (False, "wait")
         assert "less than 90 %" in waits["reason"]
-        passes = client.get("/v1/gate", params={"weight": 1}).json()
+        passes = client.get("/v1/gate", params={"weight": 0}).json()
         assert (passes["pass"], passes["verdict"]) == (True, "pass")
         for wrong in ("weight=0.3", "weight=101", "weight=x", "share=3"):
             assert client.get(f"/v1/gate?{wrong}").status_code == 400

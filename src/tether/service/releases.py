@@ -99,7 +99,7 @@ class ManyOutcomes(Struct, forbid_unknown_fields=True):
 class GateQuery(Struct, forbid_unknown_fields=True):
     """The weight that another tool is about to set, in percent."""
 
-    weight: Annotated[float, Meta(ge=1, le=100)] = 0.0
+    weight: Annotated[float, Meta(ge=0, le=100)] = 0.0
 
 
 class GateAnswer(Struct, rename={"passes": "pass"}):
@@ -297,9 +297,10 @@ class ServedRelease(Served):
     @endpoint("GET", "/v1/gate", "read")
     async def read_gate(self, request: Request, query: GateQuery) -> GateAnswer:
         """Whether another tool may go on."""
+        if 0 < query.weight < 1:
+            raise ApiError(400, f"weight must be in percent (30 for 30 %), got {query.weight:g}")
         await self.look()  # not what held before
-        status = self.status
-        if status is None or not status.store_available:
+        if (status := self.status) is None or not status.store_available:
             raise ApiError(503, "the store is unavailable: nobody knows whether an alarm stands")
         share = status.share or 0.0
         verdict: Any = "pass"
