@@ -65,7 +65,7 @@ power: $(VENV)/test
 	$(ALONE) $(BIN)/python -m benchmarks.power
 
 speed: $(VENV)/test
-	$(ALONE) NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR" $(BIN)/python -m benchmarks.speed
+	$(ALONE) TETHER_THREADS=1 NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR" $(BIN)/python -m benchmarks.speed
 
 experiments: $(VENV)/test
 	for name in $(EXPERIMENTS); do $(ALONE) $(BIN)/python -m experiments.$$name || exit 1; done

@@ -1,7 +1,8 @@
 """What a calibration of a log in files costs, in bare scans of the same files, and its memory.
 
 Each measurement runs in a fresh process: processor time without start-up, and the private memory at
-its peak. A bare scan decodes the same columns and looks at nothing.
+its peak. A bare scan decodes the same columns and looks at nothing. One thread computes, beside
+those that decode: two of them on cores that share their units take a third more.
 
     python -m benchmarks.scan --rows 1e7 1e8
 """
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 ROWS_PER_FILE, ACTIONS = 1_000_000, 4
-LIMITS, MEMORY_LIMIT = {"clip": 5.0, "mix": 5.0, "tables": np.inf}, 300.0
+LIMITS = {"clip": (5.0, 300.0), "mix": (5.0, 300.0), "tables": (np.inf, np.inf)}
 """The most bare scans, and the most private memory in megabytes."""
 
 
@@ -90,7 +91,7 @@ def measure(what: str, folder: str, bare: bool) -> tuple[float, float]:
 
 def in_fresh_process(*arguments: object) -> tuple[float, float]:
     script = f"from benchmarks.scan import measure; print(measure{arguments})"
-    command = [sys.executable, "-c", script]
+    command = ["env", "TETHER_THREADS=1", sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return ast.literal_eval(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
@@ -103,9 +104,10 @@ def main() -> bool:
         for what in LIMITS:
             with tempfile.TemporaryDirectory() as folder:
                 write(Path(folder), rows, what)
-                bare, _ = in_fresh_process(what, folder, True)
+                bare, _ = min(in_fresh_process(what, folder, True) for _ in range(2))
                 found, megabytes = in_fresh_process(what, folder, False)
-            kept &= (good := found / bare <= LIMITS[what] and megabytes <= MEMORY_LIMIT)
+            good = found / bare <= LIMITS[what][0] and megabytes <= LIMITS[what][1]
+            kept &= good
             line = f"{rows:.0e} rows, {what:<7} bare scan {rows / bare / 1e6:5.1f} M rows/s; "
             line += f"calibration {found / bare:5.1f} bare scans, {megabytes:.0f} MB"
             print(f"{line}  {'ok' if good else 'OVER'}", flush=True)
