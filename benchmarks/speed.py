@@ -2,10 +2,8 @@
 
 The unit is one pass of `exp` and a sum over the columns that the calibration reads. AVX-512 makes
 exponentials four times as fast and little else. So the limits are for numpy without it, as the
-environment variable asks for on any machine; and for 10⁷ rows, since checks of a sample cost as
-much with fewer. Both run on one thread: two on cores that share their units take a third more.
-
-    TETHER_THREADS=1 NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR" python -m benchmarks.speed
+environment of `make speed` asks for on any machine; and for 10⁷ rows, since checks of a sample cost
+as much with fewer. Both run on one thread: two on cores that share their units take a third more.
 """
 
 from __future__ import annotations
