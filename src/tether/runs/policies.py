@@ -230,7 +230,7 @@ class Policies:
         if policy is None:
             raise ValueError(
                 f"the policy {name!r} of round {unit.number} is not available: pass policies="
-                f"{{{name!r}: …}} to tether.Controller (a gateway: gateway.past_scorers), or "
+                f"{{{name!r}: …}} to tether.Controller (a gateway: gateway.scorers), or "
                 f"retire the round. It could not be stored: {held['problem']}"
             )
         return self.optimized(f"policies[{name!r}]", policy)
