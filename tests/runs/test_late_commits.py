@@ -37,10 +37,9 @@ def late(run):
     The transaction after it waits for the end of the block.
     """
     log, gate, came, slow = run._log, threading.Event(), threading.Event(), [True]
-    flush, attempt = event_log.Transaction.flush, run._log._try
+    commit, attempt = event_log.Transaction.commit, run._log._try
 
-    def flushed(transaction):
-        flush(transaction)
+    def committed(transaction):
         if transaction.log is log and transaction.appended and slow:
             slow.clear()
             seconds = log.deadline + 0.3
@@ -52,6 +51,7 @@ def late(run):
                 process = ExitStack()
                 process.enter_context(frozen([driver.info.backend_pid]))
                 threading.Timer(seconds, process.close).start()
+        commit(transaction)
 
     def waiting(batch):
         if not slow:
@@ -60,7 +60,7 @@ def late(run):
         return attempt(batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_log.Transaction, "flush", flushed)
+        patch.setattr(event_log.Transaction, "commit", committed)
         patch.setattr(log, "_try", waiting)
         try:
             yield came
@@ -158,11 +158,11 @@ def test_a_commit_that_has_failed_disowns_no_row_of_another_process(
         writing, told = a._log.database.writing, []
 
         @contextmanager
-        def failing(connection):
+        def failing(connection, *then):
             monkeypatch.undo()
             try:
-                with writing(connection):
-                    yield
+                with writing(connection, *then) as rows:
+                    yield rows
                     raise OperationalError("", {}, Exception("the connection is lost"))
             finally:
                 told.extend(zip(KEYS, b.assign(KEYS), strict=True))  # under the same numbers

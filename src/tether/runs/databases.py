@@ -7,8 +7,9 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tether._core.extras import require
 from tether._core.files import URL, redact_text
 from tether.runs.errors import StoreError
 
+Statement = tuple[str, Sequence[Any]]
+"""A statement in plain SQL, and the values for its question marks."""
 OWNER_ALONE = 0o600
 """The mode of a new file: its owner may read and write it."""
 QUIET = {"hide_parameters": True}
@@ -41,8 +44,13 @@ class Database:
         self.file = Path(str(parsed.database)) if self.is_sqlite and not self.in_memory else None
         if self.is_sqlite:
             self.engine = self._sqlite(parsed, create)
+            self._begin: list[Statement] = [("BEGIN IMMEDIATE", ())]
         elif parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
             self.engine = self._postgresql(parsed)
+            limit = f"{max(1, int(1000 * deadline))}ms"
+            # what waits for the lock sees what was committed meanwhile
+            self._begin = [("BEGIN ISOLATION LEVEL READ COMMITTED", ())]
+            self._begin += [(_LOCK, (limit, limit))]
         else:
             raise ValueError(
                 f"store must be SQLite or PostgreSQL (with psycopg), got {parsed.drivername!r}"
@@ -83,24 +91,41 @@ class Database:
             "tcp_user_timeout": int(1000 * self.deadline),
         }
         named = url.set(drivername="postgresql+psycopg")
-        level = "READ COMMITTED"  # what waits for the lock sees what was committed meanwhile
-        how: dict[str, Any] = {"isolation_level": level, "connect_args": options}
+        how: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "connect_args": options}
         return sql.create_engine(named, poolclass=pool.NullPool, **how, **QUIET)
 
+    def run(self, connection: sql.Connection, *statements: Statement) -> list[tuple[Any, ...]]:
+        """The rows of the last statement; all are sent to PostgreSQL at once.
+
+        It takes the driver by itself: what SQLAlchemy does for a statement takes longer than most
+        statements of a run.
+        """
+        driver: Any = connection.connection.driver_connection
+        if self.is_sqlite:
+            for query, values in statements:
+                cursor = driver.execute(query, values)
+        else:
+            from psycopg import ClientCursor
+
+            text = ";".join(query for query, _ in statements).replace("?", "%s")
+            cursor = ClientCursor(driver).execute(text, [*chain(*(each for _, each in statements))])
+            while cursor.nextset():
+                pass
+        return cursor.fetchall() if cursor.description else []
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What SQLAlchemy and the driver raise."""
+        return exc.SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error
+
     @contextmanager
-    def writing(self, connection: sql.Connection) -> Iterator[None]:
-        """A transaction without any other writer; it sees everything that was committed before."""
+    def writing(self, connection: sql.Connection, *then: Statement) -> Iterator[Any]:
+        """A transaction without any other writer; it sees everything that was committed before.
+
+        It begins with a query for the rows that it gives.
+        """
         with connection.begin():
-            if self.is_sqlite:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            else:
-                settings = "lock_timeout", "idle_in_transaction_session_timeout"
-                named = ", ".join(f"set_config('{each}', :limit, true)" for each in settings)
-                lock = "pg_advisory_xact_lock(:key, hashtext(current_schema()))"
-                limit = f"{max(1, int(1000 * self.deadline))}ms"
-                asked = {"limit": limit, "key": _LOCK}
-                connection.execute(sql.text(f"SELECT {named}, {lock}"), asked)
-            yield
+            yield self.run(connection, *self._begin, *then)
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
@@ -127,7 +152,7 @@ class Database:
         """Turn the driver's exceptions into one readable `StoreError`."""
         try:
             yield
-        except exc.SQLAlchemyError as error:
+        except self.failures as error:
             cause = str(getattr(error, "orig", None) or error).replace(self._url, self.name)
             message = f"could not {operation} {self.name}: {redact_text(' '.join(cause.split()))}"
             if operation == "write":
@@ -160,4 +185,9 @@ def _parse(url: str | Path) -> sql.URL:
     raise ValueError("store must be a path or a database URL, its parts percent-encoded")
 
 
-_LOCK = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1
+_KEY = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1
+_LOCK = (
+    "SELECT set_config('lock_timeout', ?, true), "
+    "set_config('idle_in_transaction_session_timeout', ?, true), "
+    f"pg_advisory_xact_lock({_KEY}, hashtext(current_schema()))"
+)

@@ -26,19 +26,19 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tether._core import signing
 from tether.runs.body import pack, unpack
-from tether.runs.databases import Database
+from tether.runs.databases import Database, Statement
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
 from tether.runs.state import CACHED, NO_HEAD, NOBODY, SETTLED, State
@@ -84,13 +84,18 @@ blobs = sql.Table(
     sql.Column("content", sql.LargeBinary, nullable=False),
 )
 
-# Statements of every transaction are made once: to make one takes longer than to carry it out.
-_FIND = sql.select(claims).where(claims.c.name.in_(sql.bindparam("names", expanding=True)))
-_APPEND = events.insert()
-_CLAIM = {
-    name: each.on_conflict_do_update(index_elements=["name"], set_={"value": each.excluded.value})
-    for name, each in (("sqlite", sqlite.insert(claims)), ("postgresql", postgresql.insert(claims)))
-}
+# What every transaction says, in words that both databases take.
+_SINCE = (
+    "SELECT seq, kind, at, mark, CASE WHEN seq > ? THEN body END, head, signature "
+    "FROM tether_events WHERE seq >= ? ORDER BY seq"
+)
+"""The last event that is known, without its body, and all after it."""
+_FIND = "SELECT name, value FROM tether_claims WHERE name IN ({})"
+_APPEND = "INSERT INTO tether_events (seq, kind, at, mark, body, head, signature) VALUES {}"
+_CLAIM = (
+    "INSERT INTO tether_claims (name, value) VALUES {} "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
 """A claim is an index entry: the last one under a name counts."""
 JOBS_PER_COMMIT = 64
 """How many calls share a transaction at most."""
@@ -101,15 +106,7 @@ PURPOSE = "tether run"
 EVENTS_AT_ONCE = 1000
 PROBE_SECONDS = 1.0
 """How often an idle writer tries a store that did not answer."""
-NAMES_PER_QUERY = 1000
-_KNOWN = sql.bindparam("seq", type_=Big)
-_BODY = sql.case((events.c.seq == _KNOWN, sql.literal(b"", sql.LargeBinary)), else_=events.c.body)
-_FROM = (
-    sql.select(*(_BODY if each is events.c.body else each for each in events.c))
-    .where(events.c.seq >= _KNOWN)
-    .order_by(events.c.seq)
-)
-"""The last event that is known, without its body, and all after it."""
+ROWS_PER_QUERY = 1000
 
 
 class Event(NamedTuple):
@@ -199,10 +196,10 @@ class Transaction:
     def find(self, names: list[bytes]) -> dict[bytes, bytes]:
         """The claims among these names, with their values."""
         found: dict[bytes, bytes] = {}
-        for start in range(0, len(names), NAMES_PER_QUERY):
-            part = names[start : start + NAMES_PER_QUERY]
-            rows = self.connection.execute(_FIND, {"names": part})
-            found |= {bytes(row[0]): bytes(row[1]) for row in rows}
+        for start in range(0, len(names), ROWS_PER_QUERY):
+            part = names[start : start + ROWS_PER_QUERY]
+            query = _FIND.format(", ".join("?" * len(part)))
+            found |= dict(self.log.database.run(self.connection, (query, part)))
         return found | {name: self.claimed[name] for name in names if name in self.claimed}
 
     def append(self, kind: str, body: bytes, claim: dict[bytes, bytes] | None = None) -> Event:
@@ -248,17 +245,22 @@ class Transaction:
                 header = {"reason": "answered otherwise", "calls": 1}
                 self.append("withdrawn", pack(header, row=rows))
 
-    def flush(self) -> None:
-        """Write everything that was appended."""
-        if self.appended:
-            if self.log.key is not None:
-                last = self.appended[-1]
-                signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
-                self.appended[-1] = last._replace(signature=signature)
-            self.connection.execute(_APPEND, [each._asdict() for each in self.appended])
-        if self.claimed:
-            entries = [{"name": name, "value": value} for name, value in self.claimed.items()]
-            self.connection.execute(_CLAIM[self.connection.dialect.name], entries)
+    def commit(self) -> None:
+        """Write everything that was appended, and commit it."""
+        if self.appended and self.log.key is not None:
+            last = self.appended[-1]
+            signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
+            self.appended[-1] = last._replace(signature=signature)
+        rows = [*_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])]
+        self.log.database.run(self.connection, *rows, ("COMMIT", ()))
+
+
+def _insert(query: str, rows: Sequence[tuple[Any, ...]]) -> Iterator[Statement]:
+    """Statements that insert rows, some at a time."""
+    for start in range(0, len(rows), ROWS_PER_QUERY):
+        part = rows[start : start + ROWS_PER_QUERY]
+        places = f"({', '.join('?' * len(part[0]))})"
+        yield query.format(", ".join([places] * len(part))), [*chain(*part)]
 
 
 def blob_digest(content: bytes) -> str:
@@ -379,14 +381,12 @@ class EventLog:
         self.state = State()
         self.is_ahead: bool = False  # whether the state has events that are not committed
 
-    def _catch_up(self, connection: sql.Connection) -> None:
+    def _catch_up(self, given: Iterable[tuple[Any, ...]]) -> None:
         """Fold what other processes have appended, and check that it follows."""
-        if self.state.seq == 0:
-            self._load_cache(connection)
         name, event, seq, head = self.database.name, None, self.state.seq, self.state.head
-        rows = connection.execute(_FROM, {"seq": seq})
+        rows = iter(given)
         if seq:
-            known = rows.fetchone()
+            known = next(rows, None)
             if known is None or known[0] != seq or known[5] != head:
                 raise TamperedError(f"event {seq} of {name} is gone or was changed")
         for event in follow(map(Event._make, rows), seq, head, name):
@@ -404,8 +404,10 @@ class EventLog:
 
     def _load_cache(self, connection: sql.Connection) -> None:
         """Begin with the cached state if an event of the chain vouches for it."""
-        row = connection.execute(sql.select(cache)).first()
-        found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
+        with connection.begin():
+            row = connection.execute(sql.select(cache)).first()
+            query = sql.select(events).where(events.c.seq == (row and row[0]))
+            found = row and connection.execute(query).first()
         if row and found and is_cached(event := Event._make(found), row[1]):
             self.state = State.load(row[1])
             if event.follows(self.state.seq, self.state.head):
@@ -488,8 +490,11 @@ class EventLog:
         if self._connection is None:
             self._connection = self.database.engine.connect()
         waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []
-        with self.database.writing(self._connection):
-            self._catch_up(self._connection)
+        if self.state.seq == 0:
+            self._load_cache(self._connection)
+        known = _SINCE, (self.state.seq, self.state.seq)
+        with self.database.writing(self._connection, known) as rows:
+            self._catch_up(rows)
             transaction = Transaction(self, self._connection)
             last = self.state.latest.get(self.writer)  # it has disowned those before it
             self._ghosts = [each for each in self._ghosts if each.transaction == last]
@@ -499,8 +504,8 @@ class EventLog:
                 self._hand_over(transaction, each)
             outcomes = [self._do(transaction, work, transaction.own_mark) for work, _ in batch]
             self._keep_cache(transaction)
-            transaction.flush()
             self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless
+            transaction.commit()
         self._ghosts, self.is_ahead = [], False
         if self.outbox is not None:
             self.outbox.remove(waited)
@@ -516,7 +521,7 @@ class EventLog:
         try:
             result = work(transaction)
         except Exception as error:
-            if len(transaction.appended) > before or isinstance(error, sql.exc.SQLAlchemyError):
+            if len(transaction.appended) > before or isinstance(error, self.database.failures):
                 raise
             return None, error, []
         if (raised := self.state.raises) is not None:
