@@ -155,19 +155,15 @@ def test_a_commit_that_has_failed_disowns_no_row_of_another_process(
     store_url, tmp_path, monkeypatch
 ):
     with open_release(store_url, fallback=None) as a, open_release(store_url) as b:
-        writing, told = a._log.database.writing, []
+        told = []
 
-        @contextmanager
-        def failing(connection, *then):
+        def failing(connection, *_):
             monkeypatch.undo()
-            try:
-                with writing(connection, *then) as rows:
-                    yield rows
-                    raise OperationalError("", {}, Exception("the connection is lost"))
-            finally:
-                told.extend(zip(KEYS, b.assign(KEYS), strict=True))  # under the same numbers
+            connection.connection.driver_connection.rollback()
+            told.extend(zip(KEYS, b.assign(KEYS), strict=True))  # under the same numbers
+            raise OperationalError("", {}, Exception("the connection is lost"))
 
-        monkeypatch.setattr(a._log.database, "writing", failing)
+        monkeypatch.setattr(a._log.database, "commit", failing)
         with pytest.raises(StoreError):
             a.assign(KEYS)
         wait_until(lambda: not a._log._ghosts)

@@ -22,6 +22,7 @@ from tether.runs.errors import StoreError
 
 Statement = tuple[str, Sequence[Any]]
 """A statement in plain SQL, and the values for its question marks."""
+Rows = list[tuple[Any, ...]]
 OWNER_ALONE = 0o600
 """The mode of a new file: its owner may read and write it."""
 QUIET = {"hide_parameters": True}
@@ -94,38 +95,39 @@ class Database:
         how: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "connect_args": options}
         return sql.create_engine(named, poolclass=pool.NullPool, **how, **QUIET)
 
-    def run(self, connection: sql.Connection, *statements: Statement) -> list[tuple[Any, ...]]:
-        """The rows of the last statement; all are sent to PostgreSQL at once.
+    def run(self, connection: sql.Connection, *statements: Statement) -> list[Rows]:
+        """The rows that each statement gives; all are sent to PostgreSQL at once.
 
         It takes the driver by itself: what SQLAlchemy does for a statement takes longer than most
-        statements of a run.
+        statements of a run. Nothing is prepared: a plan would be that of a log without any rows.
         """
         driver: Any = connection.connection.driver_connection
         if self.is_sqlite:
-            for query, values in statements:
-                cursor = driver.execute(query, values)
-        else:
-            from psycopg import ClientCursor
+            return [driver.execute(*each).fetchall() for each in statements]
+        from psycopg import ClientCursor
 
-            text = ";".join(query for query, _ in statements).replace("?", "%s")
-            cursor = ClientCursor(driver).execute(text, [*chain(*(each for _, each in statements))])
-            while cursor.nextset():
-                pass
-        return cursor.fetchall() if cursor.description else []
+        query = ";".join(query for query, _ in statements).replace("?", "%s")
+        cursor = ClientCursor(driver).execute(query, [*chain(*(each for _, each in statements))])
+        found = [cursor.fetchall() if cursor.description else []]
+        while cursor.nextset():
+            found.append(cursor.fetchall() if cursor.description else [])
+        return found
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
         """What SQLAlchemy and the driver raise."""
         return exc.SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error
 
-    @contextmanager
-    def writing(self, connection: sql.Connection, *then: Statement) -> Iterator[Any]:
-        """A transaction without any other writer; it sees everything that was committed before.
+    def begin(self, connection: sql.Connection, *first: Statement) -> list[Rows]:
+        """Begin a transaction without any other writer; the rows of its first statements.
 
-        It begins with a query for the rows that it gives.
+        It sees everything that was committed before; closing the connection rolls it back.
         """
-        with connection.begin():
-            yield self.run(connection, *self._begin, *then)
+        return self.run(connection, *self._begin, *first)[len(self._begin) :]
+
+    def commit(self, connection: sql.Connection, *last: Statement) -> None:
+        """Commit a transaction, after some last statements."""
+        self.run(connection, *last, ("COMMIT", ()))
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:

@@ -19,6 +19,7 @@ delivered by the next transaction, once: its mark is claimed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -172,12 +173,15 @@ def read_events(
 class Transaction:
     """What a job may do: look at the state, look up claims, append events."""
 
-    def __init__(self, log: EventLog, connection: sql.Connection) -> None:
+    def __init__(
+        self, log: EventLog, connection: sql.Connection, index: dict[bytes, bytes | None]
+    ) -> None:
         self.log, self.connection, self.number = log, connection, log.state.seq
         self.own_mark = bytes.fromhex(log.writer) + self.number.to_bytes(8, "big")
         self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
+        self._index = index  # what was looked up, None where there is no claim
 
     def begin(self, mark: bytes) -> None:
         """A job begins: its events have this mark, and all the same time."""
@@ -195,12 +199,13 @@ class Transaction:
 
     def find(self, names: list[bytes]) -> dict[bytes, bytes]:
         """The claims among these names, with their values."""
-        found: dict[bytes, bytes] = {}
-        for start in range(0, len(names), ROWS_PER_QUERY):
-            part = names[start : start + ROWS_PER_QUERY]
-            query = _FIND.format(", ".join("?" * len(part)))
-            found |= dict(self.log.database.run(self.connection, (query, part)))
-        return found | {name: self.claimed[name] for name in names if name in self.claimed}
+        unknown = [name for name in names if name not in self._index]
+        for start in range(0, len(unknown), ROWS_PER_QUERY):
+            part = unknown[start : start + ROWS_PER_QUERY]
+            self._index |= dict.fromkeys(part)
+            self._index |= self.log.database.run(self.connection, _find(part))[0]
+        known = {name: self.claimed.get(name, self._index[name]) for name in names}
+        return {name: value for name, value in known.items() if value is not None}
 
     def append(self, kind: str, body: bytes, claim: dict[bytes, bytes] | None = None) -> Event:
         """Add an event and fold it; what a job must refuse it refuses before."""
@@ -251,8 +256,13 @@ class Transaction:
             last = self.appended[-1]
             signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
             self.appended[-1] = last._replace(signature=signature)
-        rows = [*_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])]
-        self.log.database.run(self.connection, *rows, ("COMMIT", ()))
+        rows = *_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])
+        self.log.database.commit(self.connection, *rows)
+
+
+def _find(names: Sequence[bytes]) -> Statement:
+    """The query for claims."""
+    return _FIND.format(", ".join("?" * len(names))), names
 
 
 def _insert(query: str, rows: Sequence[tuple[Any, ...]]) -> Iterator[Statement]:
@@ -275,8 +285,10 @@ def mark_claim(mark: bytes) -> dict[bytes, bytes]:
 
 _Outcome = tuple[Any, BaseException | None, list[Event]]
 """What a job returned or raised, and what it appended."""
-_Job = tuple[Callable[[Transaction], Any], Future[Any]]
-"""What is to be done; its future is cancelled if its caller was told that nothing was stored."""
+_Job = tuple[Callable[[Transaction], Any], Future[Any], Sequence[bytes]]
+"""What is to be done, with the claims that it will look up, as far as they are known before.
+
+Its future is cancelled if its caller was told that nothing was stored."""
 
 
 class EventLog:
@@ -312,8 +324,9 @@ class EventLog:
         database = self.database
         with database.errors("open"), database.engine.connect() as connection:
             if create:
-                with database.writing(connection):
-                    tables.create_all(connection)
+                database.begin(connection)
+                tables.create_all(connection)
+                database.commit(connection)
             elif not sql.inspect(connection).has_table(events.name):
                 raise StoreError(f"{database.name} does not hold a tether run")
         self._process = os.getpid()
@@ -331,24 +344,42 @@ class EventLog:
 
     def submit(self, work: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         """Run a job in the next transaction; what it returned, once that is committed."""
+        future, limit = self._enqueue(work, ()), self.deadline if seconds is None else seconds
+        try:
+            return future.result(limit)
+        except TimeoutError:
+            return self._give_up(future, limit)
+
+    async def submit_async(
+        self, work: Callable[[Transaction], Result], seconds: float, names: Sequence[bytes] = ()
+    ) -> Result:
+        """The same on an event loop; `names` are claims that the job will look up."""
+        future = self._enqueue(work, names)
+        answer = asyncio.wrap_future(future)
+        await asyncio.wait((answer,), timeout=seconds)
+        return answer.result() if answer.done() else self._give_up(future, seconds)
+
+    def _enqueue(
+        self, work: Callable[[Transaction], Result], names: Sequence[bytes]
+    ) -> Future[Result]:
         if os.getpid() != self._process:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
             )
         future = Future[Result]()
-        limit = self.deadline if seconds is None else seconds
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.database.name} is closed")
             if self.tampered is not None:
                 raise self.tampered
-            self._waiting.append((work, future))
+            self._waiting.append((work, future, names))
             self._turn.notify()
-        try:
-            return future.result(limit)
-        except TimeoutError:
-            if not future.cancel():
-                return future.result()  # it came just now
+        return future
+
+    def _give_up(self, future: Future[Result], limit: float) -> Result:
+        """An error for a caller that has waited for its deadline, unless the result comes now."""
+        if not future.cancel():
+            return future.result()
         with self._turn:
             is_stuck = self._busy_since and time.monotonic() - self._busy_since >= self.deadline
             if is_stuck and self._connection is not None:
@@ -404,10 +435,8 @@ class EventLog:
 
     def _load_cache(self, connection: sql.Connection) -> None:
         """Begin with the cached state if an event of the chain vouches for it."""
-        with connection.begin():
-            row = connection.execute(sql.select(cache)).first()
-            query = sql.select(events).where(events.c.seq == (row and row[0]))
-            found = row and connection.execute(query).first()
+        row = connection.execute(sql.select(cache)).first()
+        found = row and connection.execute(sql.select(events).where(events.c.seq == row[0])).first()
         if row and found and is_cached(event := Event._make(found), row[1]):
             self.state = State.load(row[1])
             if event.follows(self.state.seq, self.state.head):
@@ -451,7 +480,7 @@ class EventLog:
         outcomes = self._commit(batch)
         with self._turn:
             self._busy_since = 0.0
-        for (_, future), (result, error, appended) in zip(batch, outcomes, strict=True):
+        for (_, future, _), (result, error, appended) in zip(batch, outcomes, strict=True):
             if not future.set_running_or_notify_cancel():  # from here on nobody gives up
                 self._ghosts += appended
             elif error is not None:
@@ -492,20 +521,22 @@ class EventLog:
         waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []
         if self.state.seq == 0:
             self._load_cache(self._connection)
-        known = _SINCE, (self.state.seq, self.state.seq)
-        with self.database.writing(self._connection, known) as rows:
-            self._catch_up(rows)
-            transaction = Transaction(self, self._connection)
-            last = self.state.latest.get(self.writer)  # it has disowned those before it
-            self._ghosts = [each for each in self._ghosts if each.transaction == last]
-            if self._ghosts:
-                self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
-            for each in waited:
-                self._hand_over(transaction, each)
-            outcomes = [self._do(transaction, work, transaction.own_mark) for work, _ in batch]
-            self._keep_cache(transaction)
-            self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless
-            transaction.commit()
+        names = [*{name for *_, known in batch for name in known}][:ROWS_PER_QUERY]
+        first = [(_SINCE, (self.state.seq, self.state.seq)), *([_find(names)] if names else [])]
+        rows, *found = self.database.begin(self._connection, *first)
+        self._catch_up(rows)
+        index = dict.fromkeys(names) | dict(chain(*found))
+        transaction = Transaction(self, self._connection, index)
+        last = self.state.latest.get(self.writer)  # it has disowned those before it
+        self._ghosts = [each for each in self._ghosts if each.transaction == last]
+        if self._ghosts:
+            self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
+        for each in waited:
+            self._hand_over(transaction, each)
+        outcomes = [self._do(transaction, work, transaction.own_mark) for work, *_ in batch]
+        self._keep_cache(transaction)
+        self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless
+        transaction.commit()
         self._ghosts, self.is_ahead = [], False
         if self.outbox is not None:
             self.outbox.remove(waited)

@@ -76,14 +76,12 @@ def copy_run(source: sql.Connection, store: str | Path) -> None:
 
     with nullcontext(store) if "://" in str(store) else files.replacing(store) as place:
         database = Database(place, create=True, deadline=60.0)
-        with (
-            database.errors("write"),
-            database.engine.connect() as connection,
-            database.writing(connection),
-        ):
+        with database.errors("write"), database.engine.connect() as connection:
+            database.begin(connection)
             tables.create_all(connection)
             if connection.execute(sql.select(events.c.seq).limit(1)).first() is not None:
                 raise StoreError(f"{database.name} already holds a run")
             for table, rows in groupby(checked(), lambda each: each[0]):
                 while part := [row for _, row in islice(rows, EVENTS_AT_ONCE)]:
                     connection.execute(table.insert(), part)
+            database.commit(connection)

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal
@@ -41,6 +41,8 @@ LONGEST_KEY = 500
 """How many bytes a key may have."""
 PAUSE_SECONDS = 0.02
 """How long a store that has refused a call is left alone."""
+GATHER_SECONDS = 0.002
+"""How long a transaction waits for requests that are likely to come."""
 
 OFREP_PATH = "/ofrep/v1/evaluate/flags"
 """Where all flags are evaluated, and below which each one is."""
@@ -165,7 +167,7 @@ class ServedRelease(Served):
         super().__init__(name, title, release, limits.store_deadline, *metrics)
         self._answer_within = limits.answer_within
         self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False
-        self._thread = ThreadPoolExecutor(1, "tether-release")
+        self._expected, self._is_full = 0, asyncio.Event()
 
     async def decide(self, keys: list[bytes]) -> list[Decided]:
         """The system of each key: the old one where the store has not taken them in time."""
@@ -210,7 +212,6 @@ class ServedRelease(Served):
         """Store what waits, and close the store."""
         self._is_ending = True
         await super().close()
-        self._thread.shutdown(wait=False)
 
     async def _submit(self, job: Callable[[Transaction], Result]) -> Result:
         found: Result = await self._ask(job, self.deadline)
@@ -227,6 +228,8 @@ class ServedRelease(Served):
         while True:
             self._asked.append((item, until))
             place = len(self._asked) - 1
+            if place + 1 >= self._expected:
+                self._is_full.set()
             if place == 0:
                 self._answers = asyncio.create_task(self._answer(self._asked))
             try:
@@ -242,13 +245,28 @@ class ServedRelease(Served):
             return found
 
     async def _answer(self, asked: Asked) -> list[Any]:
-        """The answers to all who have come while the batch before was answered."""
+        """The answers to all who have come while the batch before was answered.
+
+        Clients that ask one after the other come back together: as many as were answered and
+        waited meanwhile are waited for, for a moment.
+        """
         loop = asyncio.get_running_loop()
         async with self._turn:
+            if len(asked) < self._expected:
+                self._is_full.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(GATHER_SECONDS):
+                        await self._is_full.wait()
             self._asked, items = [], [item for item, _ in asked]
             seconds = min(self.deadline, min(until for _, until in asked) - loop.time())
-            job = partial(self._carry_out, items)
-            return await loop.run_in_executor(self._thread, self.run.submit, job, seconds)
+            job, keys = (
+                partial(self._carry_out, items),
+                chain(*(each for each in items if isinstance(each, list))),
+            )
+            try:
+                return await self.run.submit_async(job, seconds, keys)
+            finally:
+                self._expected = len(items) + len(self._asked)
 
     def _carry_out(self, items: list[Job | list[bytes]], t: Transaction) -> list[Any]:
         """Jobs first, so that what is known of a step is stored before a key can end it."""
