@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from sqlalchemy import exc
 
 from tests.runs.jobs import wait_until
 from tether.runs import Release, event_log
@@ -52,7 +51,7 @@ def test_a_delivery_that_the_store_interrupts_is_made_again(sqlite_url, tmp_path
         def interrupted(transaction, names):
             if broken and names[0].startswith(b"k"):
                 broken.clear()
-                raise exc.OperationalError("", {}, sqlite3.OperationalError("interrupted"))
+                raise sqlite3.OperationalError("interrupted")
             return find(transaction, names)
 
         blocker = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
@@ -79,6 +78,14 @@ def test_a_store_that_is_down_answers_at_once_and_comes_back(server, postgres_ur
         assert rows_of(release) == 1001
         assert release.history().units[-1].means["old"]["error"].count == 1
         assert release.verify() == []
+
+
+def test_an_error_of_the_database_quotes_no_key(postgres_url):
+    with open_release(postgres_url) as release:
+        with release._log.database.engine.connect() as other:
+            other.exec_driver_sql("ALTER TABLE tether_claims RENAME COLUMN value TO content")
+        with pytest.raises(StoreError, match=r'run_\d+: column "value" does not exist\. Nothing'):
+            release.assign("ann")
 
 
 def test_a_full_disk_stores_nothing_and_says_so_and_a_closed_release_refuses(sqlite_url):

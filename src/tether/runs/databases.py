@@ -49,13 +49,12 @@ class Database:
         elif parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
             self.engine = self._postgresql(parsed)
             limit = f"{max(1, int(1000 * deadline))}ms"
-            # what waits for the lock sees what was committed meanwhile
-            self._begin = [("BEGIN ISOLATION LEVEL READ COMMITTED", ())]
-            self._begin += [(_LOCK, (limit, limit))]
+            self._begin = [_READ_COMMITTED, (_LOCK, (limit, limit))]
         else:
             raise ValueError(
                 f"store must be SQLite or PostgreSQL (with psycopg), got {parsed.drivername!r}"
             )
+        self.failures = exc.SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error
 
     def _sqlite(self, url: sql.URL, create: bool) -> sql.Engine:
         if self.file is not None:
@@ -106,17 +105,13 @@ class Database:
             return [driver.execute(*each).fetchall() for each in statements]
         from psycopg import ClientCursor
 
-        query = ";".join(query for query, _ in statements).replace("?", "%s")
-        cursor = ClientCursor(driver).execute(query, [*chain(*(each for _, each in statements))])
+        queries, values = zip(*statements, strict=True)
+        text = ";".join(queries).replace("?", "%s")
+        cursor = ClientCursor(driver).execute(text, [*chain(*values)])
         found = [cursor.fetchall() if cursor.description else []]
         while cursor.nextset():
             found.append(cursor.fetchall() if cursor.description else [])
         return found
-
-    @property
-    def failures(self) -> tuple[type[Exception], ...]:
-        """What SQLAlchemy and the driver raise."""
-        return exc.SQLAlchemyError, self.engine.dialect.loaded_dbapi.Error
 
     def begin(self, connection: sql.Connection, *first: Statement) -> list[Rows]:
         """Begin a transaction without any other writer; the rows of its first statements.
@@ -156,6 +151,7 @@ class Database:
             yield
         except self.failures as error:
             cause = str(getattr(error, "orig", None) or error).replace(self._url, self.name)
+            cause = cause.partition("\nLINE ")[0]  # which quotes the statement with its values
             message = f"could not {operation} {self.name}: {redact_text(' '.join(cause.split()))}"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
@@ -188,6 +184,8 @@ def _parse(url: str | Path) -> sql.URL:
 
 
 _KEY = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1
+_READ_COMMITTED = "BEGIN ISOLATION LEVEL READ COMMITTED", ()
+"""What waits for the lock sees what was committed meanwhile."""
 _LOCK = (
     "SELECT set_config('lock_timeout', ?, true), "
     "set_config('idle_in_transaction_session_timeout', ?, true), "

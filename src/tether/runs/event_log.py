@@ -173,15 +173,13 @@ def read_events(
 class Transaction:
     """What a job may do: look at the state, look up claims, append events."""
 
-    def __init__(
-        self, log: EventLog, connection: sql.Connection, index: dict[bytes, bytes | None]
-    ) -> None:
+    def __init__(self, log: EventLog, connection: sql.Connection) -> None:
         self.log, self.connection, self.number = log, connection, log.state.seq
         self.own_mark = bytes.fromhex(log.writer) + self.number.to_bytes(8, "big")
         self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
-        self._index = index  # what was looked up, None where there is no claim
+        self.known: dict[bytes, bytes | None] = {}  # None where there is no claim
 
     def begin(self, mark: bytes) -> None:
         """A job begins: its events have this mark, and all the same time."""
@@ -199,12 +197,13 @@ class Transaction:
 
     def find(self, names: list[bytes]) -> dict[bytes, bytes]:
         """The claims among these names, with their values."""
-        unknown = [name for name in names if name not in self._index]
+        unknown = [name for name in names if name not in self.known]
         for start in range(0, len(unknown), ROWS_PER_QUERY):
-            part = unknown[start : start + ROWS_PER_QUERY]
-            self._index |= dict.fromkeys(part)
-            self._index |= self.log.database.run(self.connection, _find(part))[0]
-        known = {name: self.claimed.get(name, self._index[name]) for name in names}
+            query = _find(unknown[start : start + ROWS_PER_QUERY])
+            self.known |= dict.fromkeys(query[1]) | dict(
+                self.log.database.run(self.connection, query)[0]
+            )
+        known = {name: self.claimed.get(name, self.known[name]) for name in names}
         return {name: value for name, value in known.items() if value is not None}
 
     def append(self, kind: str, body: bytes, claim: dict[bytes, bytes] | None = None) -> Event:
@@ -256,8 +255,10 @@ class Transaction:
             last = self.appended[-1]
             signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
             self.appended[-1] = last._replace(signature=signature)
-        rows = *_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])
-        self.log.database.commit(self.connection, *rows)
+        rows = [*_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])]
+        for each in rows[:-2]:  # one after the other, where they are many
+            self.log.database.run(self.connection, each)
+        self.log.database.commit(self.connection, *rows[-2:])
 
 
 def _find(names: Sequence[bytes]) -> Statement:
@@ -286,9 +287,8 @@ def mark_claim(mark: bytes) -> dict[bytes, bytes]:
 _Outcome = tuple[Any, BaseException | None, list[Event]]
 """What a job returned or raised, and what it appended."""
 _Job = tuple[Callable[[Transaction], Any], Future[Any], Sequence[bytes]]
-"""What is to be done, with the claims that it will look up, as far as they are known before.
-
-Its future is cancelled if its caller was told that nothing was stored."""
+"""What is to be done; its future is cancelled if its caller was told that nothing was stored; and
+claims that it will look up."""
 
 
 class EventLog:
@@ -525,8 +525,8 @@ class EventLog:
         first = [(_SINCE, (self.state.seq, self.state.seq)), *([_find(names)] if names else [])]
         rows, *found = self.database.begin(self._connection, *first)
         self._catch_up(rows)
-        index = dict.fromkeys(names) | dict(chain(*found))
-        transaction = Transaction(self, self._connection, index)
+        transaction = Transaction(self, self._connection)
+        transaction.known = dict.fromkeys(names) | dict(chain(*found))
         last = self.state.latest.get(self.writer)  # it has disowned those before it
         self._ghosts = [each for each in self._ghosts if each.transaction == last]
         if self._ghosts:

@@ -247,23 +247,20 @@ class ServedRelease(Served):
     async def _answer(self, asked: Asked) -> list[Any]:
         """The answers to all who have come while the batch before was answered.
 
-        Clients that ask one after the other come back together: as many as were answered and
-        waited meanwhile are waited for, for a moment.
+        As many as were answered then, or came meanwhile, are awaited for a moment: clients that ask
+        one after the other come back together.
         """
         loop = asyncio.get_running_loop()
         async with self._turn:
             if len(asked) < self._expected:
                 self._is_full.clear()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(GATHER_SECONDS):
-                        await self._is_full.wait()
+                    await asyncio.wait_for(self._is_full.wait(), GATHER_SECONDS)
             self._asked, items = [], [item for item, _ in asked]
             seconds = min(self.deadline, min(until for _, until in asked) - loop.time())
-            job, keys = (
-                partial(self._carry_out, items),
-                chain(*(each for each in items if isinstance(each, list))),
-            )
+            job = partial(self._carry_out, items)
             try:
+                keys = chain(*(each for each in items if isinstance(each, list)))
                 return await self.run.submit_async(job, seconds, keys)
             finally:
                 self._expected = len(items) + len(self._asked)
