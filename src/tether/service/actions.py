@@ -182,20 +182,6 @@ class ServedRun(Served):
             told = f"the safe policy acts instead of the round's: {without_bodies(taken.failure)}"
             log.warning(told if self._fails else "the policy of the round acts again")
 
-    def begin(self, number: int, reason: str, actor: str) -> int:
-        """Make, calibrate and begin the round after one, beside all requests; its number."""
-        if self._improve is None:
-            raise ApiError(409, "run.optimized names no function that makes the next policy")
-        present = 0 if self.seen is None else self.seen.step.number
-        if self._beginning is not None or number != present:
-            if self._beginning == number + 1 or number == present - 1:
-                return number + 1
-            raise ApiError(409, f"round must be the present one, {present}, got {number}")
-        self.run.append_act("begin", reason, actor)
-        self._beginning, self._begin_failure = number + 1, ""
-        Thread(target=self._begin, name="tether-begin", daemon=True).start()
-        return number + 1
-
     def _begin(self) -> None:
         try:
             assert self._improve is not None
@@ -236,10 +222,23 @@ class ServedRun(Served):
     @endpoint("POST", "/v1/begin", "operate", status=202)
     async def post_begin(self, request: Request, body: BeginRequest) -> dict[str, int]:
         """Calibrate and begin the next round, beside all requests."""
-        number = await self._act(
-            request, "begin", lambda who: self.begin(body.round, body.reason, who)
-        )
-        return {"beginning": number}
+        if self._improve is None:
+            raise ApiError(409, "run.optimized names no function that makes the next policy")
+        seen = 0 if self.seen is None else self.seen.step.number
+        present = max(seen, self._round.number)  # which may have begun since
+        if self._beginning is None and body.round == present:
+            self._beginning, self._begin_failure = present + 1, ""
+            try:
+                await self._act(
+                    request, "begin", lambda who: self.run.append_act("begin", body.reason, who)
+                )
+            except BaseException:
+                self._beginning = None
+                raise
+            Thread(target=self._begin, name="tether-begin", daemon=True).start()
+        elif body.round + 1 not in (present, self._beginning):
+            raise ApiError(409, f"round must be the present one, {present}, got {body.round}")
+        return {"beginning": body.round + 1}
 
 
 class ActingRun(ServedRun):
