@@ -175,7 +175,7 @@ class ServedRun(Served):
         """Count actions, and log when failures of the round's policy begin and end."""
         stored = str(taken.stored).lower()
         for who, count in Counter("tethered" if by else "safe" for by in taken.served).items():
-            self.metrics.count("actions", self.title, who, stored, by=count)
+            self.metrics.of("actions", self.title, who, stored).inc(count)
         self.takes_rows = taken.stored
         if bool(taken.failure) != self._fails:
             self._fails = bool(taken.failure)
@@ -216,7 +216,7 @@ class ServedRun(Served):
         rewards = [math.nan if each.reward is None else each.reward for each in given]
         with refusals():
             new = await asyncio.to_thread(self.run.observe, ids, losses, rewards)
-        self.metrics.count("outcomes", self.title, by=new)
+        self.metrics.of("outcomes", self.title).inc(new)
         return {"new": new}
 
     @endpoint("POST", "/v1/begin", "operate", status=202)

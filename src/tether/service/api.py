@@ -107,8 +107,9 @@ class Endpoint:
             if status:  # the answer has begun: the connection can only be closed
                 raise
             await refused.response(scope, receive, answer)
-        service.metrics.count("http_requests", self.path, str(status))
-        service.metrics.time("http_request_seconds", time.perf_counter() - begun, self.path)
+        service.metrics.of("http_requests", self.path, str(status)).inc()
+        spent = time.perf_counter() - begun
+        service.metrics.of("http_request_seconds", self.path).observe(spent)
 
 
 def endpoint(

@@ -76,7 +76,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
     async def refuse(request: Request, error: Exception) -> Response:
         """What is said of a path or method that there is not."""
         assert isinstance(error, HTTPException)
-        service.metrics.count("http_requests", "other", str(error.status_code))
+        service.metrics.of("http_requests", "other", str(error.status_code)).inc()
         told = f"{error.detail}: see /openapi.json"
         return ApiError(error.status_code, told).response
 

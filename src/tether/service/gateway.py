@@ -129,7 +129,7 @@ class GatewayRelease(ServedRelease):
 
     def note_failure(self, upstream: str, reason: str) -> None:
         """Count and log a request that an upstream has not answered."""
-        self.metrics.count("upstream_failures", self.title, upstream, reason)
+        self.metrics.of("upstream_failures", self.title, upstream, reason).inc()
         log.warning("the %s upstream of %s has failed: %s", upstream, self.title, reason)
 
     async def _report(self) -> None:
@@ -140,7 +140,7 @@ class GatewayRelease(ServedRelease):
             try:
                 await self.observe(told, keep_first=True, within=REPORT_SECONDS)
             except Exception as error:
-                self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
+                self.metrics.of("gateway_reports_dropped", self.title).inc(len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
 
 
@@ -194,8 +194,8 @@ class Unit(Response):
         async with aclosing(answer.rest):
             self.waited = time.perf_counter() - self._begun
             title, metrics = self._gateway.title, self._gateway.metrics
-            metrics.count("gateway_answers", title, self.system, self.served)
-            metrics.time("gateway_first_byte_seconds", self.waited, title, self.system)
+            metrics.of("gateway_answers", title, self.system, self.served).inc()
+            metrics.of("gateway_first_byte_seconds", title, self.system).observe(self.waited)
             own = {
                 "x-tether-system": self.system,
                 "x-tether-served": self.served,

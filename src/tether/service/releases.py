@@ -180,7 +180,7 @@ class ServedRelease(Served):
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
         for (system, _, stored), count in Counter(found).items():
-            self.metrics.count("decisions", self.title, system, str(stored).lower(), by=count)
+            self.metrics.of("decisions", self.title, system, str(stored).lower()).inc(count)
         if self.takes_rows and not was:
             log.info("decisions are stored again")
         return found
@@ -204,8 +204,8 @@ class ServedRelease(Served):
                 return self.run.observe_in(t, list(keys), arms, columns, **keep)
 
             new, without_row = await self._ask(job, self.deadline if within is None else within)
-        self.metrics.count("outcomes", self.title, by=new)
-        self.metrics.count("outcomes_without_row", self.title, by=without_row)
+        self.metrics.of("outcomes", self.title).inc(new)
+        self.metrics.of("outcomes_without_row", self.title).inc(without_row)
         return {"new": new, "without_row": without_row}
 
     async def close(self) -> None:
