@@ -119,14 +119,14 @@ class ServedRun(Served):
 
     def __init__(
         self,
-        run: Controller,
         title: str,
+        run: Controller,
         deadline: float,
         metrics: ServiceMetrics,
         improve: Callable[[Any], Any] | None,
         name: str | None = None,
     ) -> None:
-        super().__init__("", title, run, deadline, metrics)
+        super().__init__(title, run, deadline, metrics)
         self._improve, self._name = improve, name
         self._ending = Event()
         try:
@@ -269,7 +269,7 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    served = ActingRun(made, "run", settings.limits.store_deadline, metrics, improve or None)
+    served = ActingRun("run", made, settings.limits.store_deadline, metrics, improve or None)
     served.convert = convert or contexts_from_json
     return served
 

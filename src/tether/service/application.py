@@ -31,7 +31,7 @@ from tether.service.api import ApiError, Endpoint, endpoint, endpoints_of, opena
 from tether.service.gateway import GatewayRelease
 from tether.service.releases import OfrepApi, PatientRelease, ServedRelease
 from tether.service.served import Served
-from tether.service.settings import ReleaseTable, ServiceSettings, read_service_settings, title_of
+from tether.service.settings import ReleaseTable, ServiceSettings, read_service_settings
 from tether.service.status import ServiceMetrics
 from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
@@ -126,11 +126,11 @@ class Service:
             self.served.append(open_run(settings, metrics))
         if settings.gateway is not None:
             self.served.append(open_tethered(settings, metrics, settings.limits.store_deadline))
-        flags, names = {}, dict[str, str]()
+        flags, names = list[ServedRelease](), dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
-            flags[served.title] = table.flag, served
+            flags.append(served)
             if (other := names.setdefault(served.run.settings.salt, name)) != name:
                 raise ValueError(f"releases {other!r} and {name!r} must have stores of their own")
         if flags:
@@ -152,7 +152,7 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        given = name, title_of(name, table), release, limits, self.metrics
+        given = name, table, release, limits, self.metrics
         if table.gateway is None:
             return ServedRelease(*given)
         return GatewayRelease(*given, gateway=table.gateway)

@@ -34,7 +34,7 @@ from tether.runs.release import SYSTEMS
 from tether.runs.state import MICROSECONDS
 from tether.service.api import ApiError, endpoint
 from tether.service.served import MOST_ITEMS, Result, Served, loss_columns, refusals
-from tether.service.settings import Flag, Limits
+from tether.service.settings import Limits, ReleaseTable, title_of
 from tether.service.status import Status
 
 LONGEST_KEY = 500
@@ -162,9 +162,10 @@ class ServedRelease(Served):
     unit = "step"
 
     def __init__(
-        self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
+        self, name: str, table: ReleaseTable, release: PatientRelease, limits: Limits, metrics: Any
     ) -> None:
-        super().__init__(name, title, release, limits.store_deadline, *metrics)
+        super().__init__(title_of(name, table), release, limits.store_deadline, metrics)
+        self.prefix, self.flag = f"/{name}" if name else "", table.flag
         self._answer_within = limits.answer_within
         self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False
         self._expected, self._is_full = 0, asyncio.Event()
@@ -369,8 +370,8 @@ class OfrepApi:
     assignment, and is stored before it is answered.
     """
 
-    def __init__(self, releases: Mapping[str, tuple[Flag, ServedRelease]]) -> None:
-        self._releases = releases
+    def __init__(self, releases: Iterable[ServedRelease]) -> None:
+        self._releases = {each.title: each for each in releases}
 
     @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
     async def evaluate(self, request: Request, body: EvaluationRequest) -> Evaluation:
@@ -390,9 +391,9 @@ class OfrepApi:
         return {"flags": found}
 
     async def _evaluation(self, name: str, key: bytes) -> Evaluation:
-        flag, served = self._releases[name]
+        served = self._releases[name]
         ((system, _, stored),) = await served.decide([key])
-        value, told = flag.new if system == "new" else flag.old, {"stored": stored}
+        value, told = getattr(served.flag, system), {"stored": stored}
         return Evaluation(name, value, "SPLIT" if stored else "UNKNOWN", system, told)
 
 

@@ -72,8 +72,7 @@ class TetheredRun(ServedRun):
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.pop("draws")),
         }
-        head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time())}
-        head["model"] = self._model
+        head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time()), "model": self._model}
         said = read_answer(taken.actions[0])
         if is_streamed:
             told = dict(usage) if (options or {}).get("include_usage") else None
@@ -139,7 +138,7 @@ def open_tethered(settings: ServiceSettings, metrics: ServiceMetrics, deadline: 
         run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
     except TypeError as error:
         raise ValueError(f"gateway.controller: {error}") from error
-    served = run, "gateway", deadline, metrics, lambda rows: policies[name], name
+    served = "gateway", run, deadline, metrics, lambda rows: policies[name], name
     return TetheredRun(gateway.old, *served)
 
 
