@@ -51,6 +51,8 @@ Key = str | int
 System = Literal["old", "new"]
 Decided = tuple[System, bool, bool]
 """The system of a key, whether this request has its row, and whether there is one."""
+KeyLosses = tuple[bytes, str, Mapping[str, float]]
+"""A key, the system that answered it, and what that cost."""
 Job = Callable[[Transaction], Any]
 Asked = list[tuple[Job | list[bytes], float]]
 """What requests ask of the store in one transaction: jobs, or keys; and until when."""
@@ -187,11 +189,7 @@ class ServedRelease(Served):
         return found
 
     async def observe(
-        self,
-        outcomes: Sequence[tuple[bytes, str, Mapping[str, float]]],
-        *,
-        keep_first: bool,
-        within: float | None = None,
+        self, outcomes: Sequence[KeyLosses], *, keep_first: bool, within: float
     ) -> dict[str, int]:
         """Store losses of keys by system: how many are new, and how many outcomes have no row."""
         keys, systems, losses = zip(*outcomes, strict=True)
@@ -204,7 +202,7 @@ class ServedRelease(Served):
                 keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
                 return self.run.observe_in(t, list(keys), arms, columns, **keep)
 
-            new, without_row = await self._ask(job, self.deadline if within is None else within)
+            new, without_row = await self._ask(job, within)
         self.metrics.of("outcomes", self.title).inc(new)
         self.metrics.of("outcomes_without_row", self.title).inc(without_row)
         return {"new": new, "without_row": without_row}
@@ -308,7 +306,7 @@ class ServedRelease(Served):
         if not given:
             return {"new": 0, "without_row": 0}
         outcomes = [(read_key(each.key), each.system, each.losses) for each in given]
-        return await self.observe(outcomes, keep_first=body.keep_first)
+        return await self.observe(outcomes, keep_first=body.keep_first, within=self.deadline)
 
     @endpoint("GET", "/v1/gate", "read")
     async def read_gate(self, request: Request, query: GateQuery) -> GateAnswer:

@@ -90,8 +90,8 @@ class UpstreamClient:
 
     def __init__(self, settings: Upstream) -> None:
         self._settings = settings
-        self._own = {b"user-agent": f"tether/{__version__}".encode()}
-        self._own[b"accept-encoding"] = b"identity"
+        agent = f"tether/{__version__}".encode()
+        self._own = {b"user-agent": agent, b"accept-encoding": b"identity"}
         if settings.api_key is not None:
             self._own[b"authorization"] = b"Bearer " + settings.api_key.encode()
         connect, pause = settings.connect_within, settings.first_byte_within
