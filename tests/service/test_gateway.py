@@ -324,6 +324,7 @@ def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path,
     [
         (b"[]", {}, 400, "Expected `object`"),
         (b'{"user": 3.5}', {}, 400, "got `float` - at `$.user`"),
+        (b'{"\xff": 1}', {}, 400, "not valid JSON"),
         (b"{}", {"X-Tether-Key": b"\xff"}, 400, "x-tether-key must be text in UTF-8"),
         (b"{}", {"X-Tether-Key": b""}, 400, "must have 1 to 500 bytes"),
         (b"{}", {"Content-Type": "text/plain"}, 415, "content type must be application/json"),
