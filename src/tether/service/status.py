@@ -110,9 +110,8 @@ def measure(state: State) -> dict[str, LossStatus]:
 
 
 def _mean(losses: Any, bound: float) -> SystemMean:
-    known = losses[~np.isnan(losses)]
-    made = estimate(known, bound)
-    return SystemMean(len(known), len(losses) - len(known), made.mean, made.lower, made.upper)
+    made = estimate(losses[~np.isnan(losses)], bound)
+    return SystemMean(made.count, len(losses) - made.count, made.mean, made.lower, made.upper)
 
 
 def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
