@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
@@ -30,11 +31,11 @@ from tether.runs.errors import RoundOverError
 from tether.service.api import ApiError, endpoint
 from tether.service.served import MOST_ITEMS, Served, Why, loss_columns, refusals
 from tether.service.settings import ServiceSettings
-from tether.service.status import ServiceMetrics
 
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
+Improve = Callable[[Any], Any] | None
 log = logging.getLogger("tether.service")
 
 
@@ -94,14 +95,10 @@ def contexts_from_json(values: Sequence[Any]) -> Any:
         return len(values)
     if all(isinstance(each, str) for each in values):
         return np.array(values, dtype=object)
-    try:
+    with suppress(ValueError):  # lists of different lengths
         found = np.array(values)
-    except ValueError:  # lists of different lengths
-        found = np.empty(0, dtype=object)
-    if found.dtype.kind in "iuf":
-        return found.astype(np.float64)
-    if found.dtype.kind == "b":
-        return found
+        if found.dtype.kind in "biuf":
+            return found if found.dtype.kind == "b" else found.astype(np.float64)
     raise ValueError(
         f"contexts must be null, text, or numbers and lists of numbers of one length, got "
         f"{values[0]!r:.80}; for others name a function as run.contexts"
@@ -118,15 +115,9 @@ class ServedRun(Served):
     calls_at_once = 4  # others wait
 
     def __init__(
-        self,
-        title: str,
-        run: Controller,
-        deadline: float,
-        metrics: ServiceMetrics,
-        improve: Callable[[Any], Any] | None,
-        name: str | None = None,
+        self, title: str, run: Controller, deadline: float, improve: Improve, name: str | None
     ) -> None:
-        super().__init__(title, run, deadline, metrics)
+        super().__init__(title, run, deadline)
         self._improve, self._name = improve, name
         self._ending = Event()
         try:
@@ -259,7 +250,7 @@ class ActingRun(ServedRun):
         return made[0] if isinstance(body, OneContext) else {"actions": made}
 
 
-def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
+def open_run(settings: ServiceSettings) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
     assert settings.run is not None
     table, folder = settings.run, settings.folder
@@ -269,7 +260,7 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    served = ActingRun("run", made, settings.limits.store_deadline, metrics, improve or None)
+    served = ActingRun("run", made, settings.limits.store_deadline, improve or None, None)
     served.convert = convert or contexts_from_json
     return served
 

@@ -77,8 +77,7 @@ def make_application(settings: ServiceSettings) -> Starlette:
         """What is said of a path or method that there is not."""
         assert isinstance(error, HTTPException)
         service.metrics.of("http_requests", "other", str(error.status_code)).inc()
-        told = f"{error.detail}: see /openapi.json"
-        return ApiError(error.status_code, told).response
+        return ApiError(error.status_code, f"{error.detail}: see /openapi.json").response
 
     application = Starlette(
         routes=service.routes,
@@ -112,7 +111,7 @@ class Service:
         """Follow every store, let everything end that is under way, and close the stores."""
         try:
             for each in self.served:
-                await each.start(self._webhooks.noticed)
+                await each.start(self.metrics, self._webhooks.noticed)
             yield
         finally:
             for each in self.served:
@@ -121,11 +120,11 @@ class Service:
 
     def _open(self) -> list[Endpoint]:
         """Open what is served, and say what is answered about it."""
-        settings, metrics, found = self._settings, self.metrics, list[Endpoint]()
+        settings, found = self._settings, list[Endpoint]()
         if settings.run is not None:
-            self.served.append(open_run(settings, metrics))
+            self.served.append(open_run(settings))
         if settings.gateway is not None:
-            self.served.append(open_tethered(settings, metrics, settings.limits.store_deadline))
+            self.served.append(open_tethered(settings, settings.limits.store_deadline))
         flags, names = list[ServedRelease](), dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
@@ -152,7 +151,7 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        given = name, table, release, limits, self.metrics
+        given = name, table, release, limits
         if table.gateway is None:
             return ServedRelease(*given)
         return GatewayRelease(*given, gateway=table.gateway)

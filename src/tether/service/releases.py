@@ -163,10 +163,8 @@ class ServedRelease(Served):
     run: PatientRelease
     unit = "step"
 
-    def __init__(
-        self, name: str, table: ReleaseTable, release: PatientRelease, limits: Limits, metrics: Any
-    ) -> None:
-        super().__init__(title_of(name, table), release, limits.store_deadline, metrics)
+    def __init__(self, name: str, table: ReleaseTable, run: PatientRelease, limits: Limits) -> None:
+        super().__init__(title_of(name, table), run, limits.store_deadline)
         self.prefix, self.flag = f"/{name}" if name else "", table.flag
         self._answer_within = limits.answer_within
         self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False

@@ -81,19 +81,19 @@ class Served:
 
     unit, prefix = "round", ""
 
-    def __init__(
-        self, title: str, run: Controller | Release, deadline: float, metrics: ServiceMetrics
-    ) -> None:
-        self.title, self.run, self.deadline, self.metrics = title, run, deadline, metrics
+    def __init__(self, title: str, run: Controller | Release, deadline: float) -> None:
+        self.title, self.run, self.deadline = title, run, deadline
         self.is_available, self.takes_rows = False, True
         self.seen: Status | None = None
         self._seq, self._losses = -1, Seldom(MEASURE_SHARE)
         self._document, self._lock = Seldom(DOCUMENT_SHARE), asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, noticed: Callable[[Served, Status | None, bool], None]) -> None:
+    async def start(
+        self, metrics: ServiceMetrics, noticed: Callable[[Served, Status | None, bool], None]
+    ) -> None:
         """Look at the store once, and go on to follow it."""
-        self._noticed = noticed
+        self.metrics, self._noticed = metrics, noticed
         await self.look()
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
