@@ -125,14 +125,13 @@ class Service:
             self.served.append(open_run(settings))
         if settings.gateway is not None:
             self.served.append(open_tethered(settings, settings.limits.store_deadline))
-        flags, names = list[ServedRelease](), dict[str, str]()
+        names = dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
-            flags.append(served)
             if (other := names.setdefault(served.run.settings.salt, name)) != name:
                 raise ValueError(f"releases {other!r} and {name!r} must have stores of their own")
-        if flags:
+        if flags := [each for each in self.served if isinstance(each, ServedRelease)]:
             found += endpoints_of(OfrepApi(flags))
         for each in self.served:
             found += endpoints_of(each, each.prefix)
