@@ -214,7 +214,7 @@ class Receiver(Server):
 
     def __init__(self, *faults: Any) -> None:
         super().__init__()
-        self.faults = list(faults)
+        self.faults += faults
 
     def answer(self, path: str, body: dict) -> tuple[int, dict]:
         return 200, {}

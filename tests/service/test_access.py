@@ -87,7 +87,7 @@ def test_every_answer_has_headers_and_only_this_machine_may_ask_without_keys(tmp
             assert found.headers["x-content-type-options"] == "nosniff"
             assert found.headers["cache-control"] == "no-store"
         assert client.put("/v1/status").status_code == 405
-        for host in ("evil.example.org", "evil.example.org:99999"):
+        for host in ("evil.example.org", "evil.example.org:99999", "[", "[evil]:80"):
             assert client.get("/v1/status", headers={"Host": host}).status_code == 403
         assert client.get("/v1/status", headers={"Host": "[::1]:80"}).status_code == 200
 

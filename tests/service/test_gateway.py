@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from tests.service.running import LONG, bearer, keys_of, outcome, running, settings, token, until
 from tether.runs import Run
+from tether.runs.shares import fresh_share
 from tether.service.access import add_key
 from tether.service.releases import PatientRelease
 
@@ -71,18 +72,15 @@ def test_the_official_client_is_answered_by_the_system_of_its_key(tmp_path, upst
                 model="m", messages=HELLO, user=key, tools=[TOOL]
             )
             assert raw.parse().choices[0].message.content == system
-            found = {
-                name: raw.headers[f"x-tether-{name}"] for name in ("system", "served", "stored")
-            }
-            assert found == {"system": system, "served": system, "stored": "true"}
+            found = [raw.headers[f"x-tether-{name}"] for name in ("system", "served", "stored")]
+            assert found == [system, system, "true"]
             assert unquote(raw.headers["x-tether-key"]) == key
             assert raw.headers["x-request-id"] == system
             assert upstreams[system == "new"].bodies[-1]["tools"] == [TOOL]
             done = client.completions.create(model="m", prompt="hello", user=key)
             assert done.choices[0].text == system
-            stream = client.chat.completions.create(
-                model="m", messages=HELLO, stream=True, user=key
-            )
+            asked = {"model": "m", "messages": HELLO, "stream": True, "user": key}
+            stream = client.chat.completions.create(**asked)
             texts = [chunk.choices[0].delta.content for chunk in stream]
             assert texts == [f"{system} {number}" for number in range(3)]
         assert not any("cookie" in sent for each in upstreams for sent in each.headers)
@@ -181,27 +179,22 @@ def test_refusals_and_long_answers_keep_no_connection(tmp_path, upstreams, monke
         assert served(chat(http, key)) == (200, "new", "new")
 
 
-class Trial:
-    """The new upstream fails on hard requests, and the old one answers them late."""
-
-    alpha, old_risk, hard, late_loss = 0.05, 0.02, 0.2, 0.5
-    new_risk = hard * late_loss
-
-
 @pytest.mark.parametrize(("by_decision", "holds"), [(True, True), (False, False)])
 def test_the_promise_needs_rows_by_decision_and_not_by_who_answered(by_decision, holds):
-    """If only what the new upstream answered counted, its rows were selected by their outcome."""
-    from tether.runs.shares import fresh_share
+    """The new upstream fails on hard requests, and the old one answers them late.
 
+    If only what the new one answered counted, its rows were selected by their outcome.
+    """
+    alpha, old_risk, is_hard, is_late = 0.05, 0.02, 0.2, 0.5
     rng, risks = np.random.default_rng(1), []
     for _ in range(200):
-        hard = rng.random(200) < Trial.hard
-        lost = (hard & (rng.random(200) < Trial.late_loss)).astype(float)
-        share = fresh_share(lost if by_decision else lost[~hard], Trial.old_risk, Trial.alpha)
-        risks.append((1 - share) * Trial.old_risk + share * Trial.new_risk)
+        hard = rng.random(200) < is_hard
+        lost = (hard & (rng.random(200) < is_late)).astype(float)
+        share = fresh_share(lost if by_decision else lost[~hard], old_risk, alpha)
+        risks.append((1 - share) * old_risk + share * is_hard * is_late)
     error = np.std(risks) / np.sqrt(len(risks))
-    assert (np.mean(risks) <= Trial.alpha + 3 * error) == holds
-    assert np.mean(risks) > Trial.old_risk + 3 * error  # it does something
+    assert (np.mean(risks) <= alpha + 3 * error) == holds
+    assert np.mean(risks) > old_risk + 3 * error  # it does something
 
 
 def test_the_loss_of_a_row_is_that_of_its_first_request_also_if_it_ends_last(tmp_path, upstreams):
@@ -324,6 +317,7 @@ def test_without_the_store_the_old_upstream_answers_and_nothing_counts(tmp_path,
     [
         (b"[]", {}, 400, "Expected `object`"),
         (b'{"user": 3.5}', {}, 400, "got `float` - at `$.user`"),
+        (b'{"\xff": 1}', {}, 400, "not valid JSON"),
         (b"{}", {"X-Tether-Key": b"\xff"}, 400, "x-tether-key must be text in UTF-8"),
         (b"{}", {"X-Tether-Key": b""}, 400, "must have 1 to 500 bytes"),
         (b"{}", {"Content-Type": "text/plain"}, 415, "content type must be application/json"),

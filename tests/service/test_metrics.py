@@ -36,9 +36,8 @@ def test_the_metrics_are_as_prometheus_wants_them(client):
         client.get(path)
     text = client.get("/metrics").text
     check(program("promtool"), "check", "metrics", input=text)
-    assert re.search(
-        r'tether_decisions_total\{release="release",stored="true",system="\w+"\} ', text
-    )
+    decided = r'tether_decisions_total\{release="release",stored="true",system="\w+"\} '
+    assert re.search(decided, text)
     assert 'tether_http_requests_total{route="other",status="404"} 1.0' in text
     assert re.search(r'tether_share\{release="release"\} 0\.4', text)
 

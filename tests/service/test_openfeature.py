@@ -97,10 +97,8 @@ def question(client, key, flag="release", kind="string", default="?"):
 def test_javascript_gets_what_was_decided_and_understands_errors(client, node):
     keys = {system: keys_of(client, system, 4) for system in ("old", "new")}
     asked = [question(client, key) for system in keys for key in keys[system]]
-    asked.append(question(client, None))
-    asked.append(question(client, "ann", flag="nothing"))
-    asked.append(question(client, "ann", kind="number", default=3))
-    found = node(asked)
+    wrong = [question(client, None), question(client, "ann", flag="nothing")]
+    found = node([*asked, *wrong, question(client, "ann", kind="number", default=3)])
     assert [each["value"] for each in found[:8]] == ["old"] * 4 + ["new"] * 4
     assert all(each["reason"] == "SPLIT" and each["flagMetadata"]["stored"] for each in found[:8])
     errors = [("?", "TARGETING_KEY_MISSING"), ("?", "FLAG_NOT_FOUND"), (3, "TYPE_MISMATCH")]

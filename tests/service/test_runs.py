@@ -1,5 +1,6 @@
 """A run behind HTTP, from its first actions to an alarm: the example of a clinic."""
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -117,6 +118,22 @@ def test_requests_go_on_while_a_round_is_calibrated(clinic, monkeypatch):
     )
     assert status["more"]["begin_failure"] == "RuntimeError: no policy after all"
     assert status["step"]["number"] == 1
+
+
+def test_a_request_that_is_repeated_begins_one_round(tmp_path, monkeypatch):
+    """At once, and when its round has begun and the service has not looked at the store since."""
+    store, asked = tmp_path / "clinic.db", {"round": 1, "reason": "x"}
+    with running(run_settings(store)) as client:
+        (served,) = client.service.served
+        monkeypatch.setattr(served, "look", lambda: asyncio.sleep(0))
+        monkeypatch.setattr(served, "_improve", lambda rows: None)  # a round of the safe policy
+        for _ in range(3):
+            with ThreadPoolExecutor(8) as threads:
+                found = threads.map(lambda _: client.post("/v1/begin", json=asked), range(8))
+                assert {each.status_code for each in found} == {202}
+            until(lambda: served.told()["beginning"] is None)
+    with Run.open(store) as run:
+        assert (len(run.history().units), len(run.history().acts)) == (2, 1)
 
 
 def test_many_clients_at_once(clinic):

@@ -48,7 +48,7 @@ def test_what_releases_are_made_with(tmp_path, monkeypatch):
 
 
 RELEASE = '[release]\nstore = "r.db"\n'
-UPSTREAM = '[release.gateway.old]\nurl = "http://a/v1"\n'
+UPSTREAM = RELEASE + '[release.gateway.old]\nurl = "http://a/v1"\n'
 GATEWAY = '[gateway]\nstore = "g.db"\nold = {url = "http://a/v1", model = "m"}\n'
 GATEWAY += 'scorers.v1.function = "judge:score"\n'
 
@@ -61,10 +61,7 @@ GATEWAY += 'scorers.v1.function = "judge:score"\n'
         (RELEASE + "[lisen]\n", "unknown field `lisen`"),
         (RELEASE + '[listen]\nhost = "0.0.0.0"\n', "listen.host must be a loopback address"),
         (RELEASE + "[release.flag]\nold = 1.0\nnew = 1.0\n", "two different values"),
-        (
-            RELEASE + UPSTREAM + '[release.gateway.new]\nurl = "ftp://a"\n',
-            "`$.release.gateway.new.url`",
-        ),
+        (UPSTREAM + '[release.gateway.new]\nurl = "ftp://a"\n', "`$.release.gateway.new.url`"),
         (RELEASE + "[[webhooks]]\n", "missing required field `url`"),
         (RELEASE + '[[webhooks]]\nurl = "${NOT_SET}"\n', "'NOT_SET' is not set"),
         ('[releases.v1]\nstore = "a"\n', "cannot be called 'v1'"),

@@ -16,7 +16,6 @@ from tether.llm.chat import canonical_json
 from tether.llm.client import Client
 from tether.policies import ShortlistRows
 from tether.runs import Run
-from tether.service.status import ServiceMetrics
 from tether.service.tethered import open_tethered
 
 ANSWERS = ("no", "maybe", "yes")
@@ -202,7 +201,7 @@ def test_what_is_deployed_is_at_most_alpha_while_the_upstream_is_the_same(
     for seed in range(scaled(24)):
         worlds.append(world := World(seed))
         given = table(tmp_path / f"{seed}.db", "http://127.0.0.1:9/v1", candidates=SIZE)
-        served = open_tethered(settings(tmp_path, gateway=given), ServiceMetrics(), LONG)
+        served = open_tethered(settings(tmp_path, gateway=given), LONG)
         collect(served, ROWS, world.rng)
         served._begin()
         assert not served._begin_failure, served._begin_failure

@@ -70,14 +70,13 @@ def record(
     columns = read_columns(table, {name: given[name] for name in ("prompt", "answer", "loss")})
     from tether.llm import chat_rows
     from tether.service import read_service_settings
-    from tether.service.status import ServiceMetrics
     from tether.service.tethered import open_tethered
 
     settings = read_service_settings(file)
     if settings.gateway is None:
         raise ValueError(f"{file} has no [gateway]")
     contexts, actions = chat_rows(columns[given["prompt"]], columns[given["answer"]])
-    with open_tethered(settings, ServiceMetrics(), SECONDS_TO_WAIT).run as run:
+    with open_tethered(settings, SECONDS_TO_WAIT).run as run:
         units = run.history().units
         if len(units) > 1 or units[0].rows["old"]:
             raise ValueError(f"the store of {file} already holds rows: record into a new one")

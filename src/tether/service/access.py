@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import re
 import secrets
 import shutil
 import time
@@ -18,7 +19,6 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal, get_args
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -36,7 +36,7 @@ API_KEY_PREFIX = "tether_"
 KEY_FILE_SECONDS = 1.0
 """How old what is known of the file may be when a request arrives."""
 WRONG_KEYS_PER_MINUTE = 20
-"""How many wrong keys a client may send in a minute before it is refused without a look."""
+"""How many wrong keys a client may send in a minute before it is told to wait."""
 ANYONE = "anyone on this machine"
 """Who acts where there are no API keys."""
 
@@ -76,8 +76,8 @@ class Access:
         if self._path is None:
             if client and not is_loopback(client):
                 raise ApiError(403, "only this machine may connect: there are no API keys")
-            host = urlsplit("//" + headers.get("host", "")).hostname
-            if not is_loopback(host or ""):  # another name that leads here
+            host = re.sub(r":\d*$", "", headers.get("host", "")).strip("[]").lower()
+            if not is_loopback(host):  # another name that leads here
                 raise ApiError(403, "the host must be this machine: there are no API keys")
             scope["tether.name"], scope["tether.roles"] = ANYONE, frozenset(ROLES)
         elif role is not None:

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Annotated, Any
@@ -30,11 +31,11 @@ from tether.runs.errors import RoundOverError
 from tether.service.api import ApiError, endpoint
 from tether.service.served import MOST_ITEMS, Served, Why, loss_columns, refusals
 from tether.service.settings import ServiceSettings
-from tether.service.status import ServiceMetrics
 
 _SAID_BY_SERVER = re.compile(r"(\bstatus \d{3}): .*", re.DOTALL)
 
 Id = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")] | Annotated[int, Meta(ge=0)]
+Improve = Callable[[Any], Any] | None
 log = logging.getLogger("tether.service")
 
 
@@ -94,14 +95,10 @@ def contexts_from_json(values: Sequence[Any]) -> Any:
         return len(values)
     if all(isinstance(each, str) for each in values):
         return np.array(values, dtype=object)
-    try:
+    with suppress(ValueError):  # lists of different lengths
         found = np.array(values)
-    except ValueError:  # lists of different lengths
-        found = np.empty(0, dtype=object)
-    if found.dtype.kind in "iuf":
-        return found.astype(np.float64)
-    if found.dtype.kind == "b":
-        return found
+        if found.dtype.kind in "biuf":
+            return found if found.dtype.kind == "b" else found.astype(np.float64)
     raise ValueError(
         f"contexts must be null, text, or numbers and lists of numbers of one length, got "
         f"{values[0]!r:.80}; for others name a function as run.contexts"
@@ -118,15 +115,9 @@ class ServedRun(Served):
     calls_at_once = 4  # others wait
 
     def __init__(
-        self,
-        run: Controller,
-        title: str,
-        deadline: float,
-        metrics: ServiceMetrics,
-        improve: Callable[[Any], Any] | None,
-        name: str | None = None,
+        self, title: str, run: Controller, deadline: float, improve: Improve, name: str | None
     ) -> None:
-        super().__init__("", title, run, deadline, metrics)
+        super().__init__(title, run, deadline)
         self._improve, self._name = improve, name
         self._ending = Event()
         try:
@@ -175,26 +166,12 @@ class ServedRun(Served):
         """Count actions, and log when failures of the round's policy begin and end."""
         stored = str(taken.stored).lower()
         for who, count in Counter("tethered" if by else "safe" for by in taken.served).items():
-            self.metrics.count("actions", self.title, who, stored, by=count)
+            self.metrics.of("actions", self.title, who, stored).inc(count)
         self.takes_rows = taken.stored
         if bool(taken.failure) != self._fails:
             self._fails = bool(taken.failure)
             told = f"the safe policy acts instead of the round's: {without_bodies(taken.failure)}"
             log.warning(told if self._fails else "the policy of the round acts again")
-
-    def begin(self, number: int, reason: str, actor: str) -> int:
-        """Make, calibrate and begin the round after one, beside all requests; its number."""
-        if self._improve is None:
-            raise ApiError(409, "run.optimized names no function that makes the next policy")
-        present = 0 if self.seen is None else self.seen.step.number
-        if self._beginning is not None or number != present:
-            if self._beginning == number + 1 or number == present - 1:
-                return number + 1
-            raise ApiError(409, f"round must be the present one, {present}, got {number}")
-        self.run.append_act("begin", reason, actor)
-        self._beginning, self._begin_failure = number + 1, ""
-        Thread(target=self._begin, name="tether-begin", daemon=True).start()
-        return number + 1
 
     def _begin(self) -> None:
         try:
@@ -230,16 +207,29 @@ class ServedRun(Served):
         rewards = [math.nan if each.reward is None else each.reward for each in given]
         with refusals():
             new = await asyncio.to_thread(self.run.observe, ids, losses, rewards)
-        self.metrics.count("outcomes", self.title, by=new)
+        self.metrics.of("outcomes", self.title).inc(new)
         return {"new": new}
 
     @endpoint("POST", "/v1/begin", "operate", status=202)
     async def post_begin(self, request: Request, body: BeginRequest) -> dict[str, int]:
         """Calibrate and begin the next round, beside all requests."""
-        number = await self._act(
-            request, "begin", lambda who: self.begin(body.round, body.reason, who)
-        )
-        return {"beginning": number}
+        if self._improve is None:
+            raise ApiError(409, "run.optimized names no function that makes the next policy")
+        seen = 0 if self.seen is None else self.seen.step.number
+        present = max(seen, self._round.number)  # which may have begun since
+        if self._beginning is None and body.round == present:
+            self._beginning, self._begin_failure = present + 1, ""
+            try:
+                await self._act(
+                    request, "begin", lambda who: self.run.append_act("begin", body.reason, who)
+                )
+            except BaseException:
+                self._beginning = None
+                raise
+            Thread(target=self._begin, name="tether-begin", daemon=True).start()
+        elif body.round + 1 not in (present, self._beginning):
+            raise ApiError(409, f"round must be the present one, {present}, got {body.round}")
+        return {"beginning": body.round + 1}
 
 
 class ActingRun(ServedRun):
@@ -260,7 +250,7 @@ class ActingRun(ServedRun):
         return made[0] if isinstance(body, OneContext) else {"actions": made}
 
 
-def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
+def open_run(settings: ServiceSettings) -> ServedRun:
     """The run of a service, open: functions of the user make the controller and its policies."""
     assert settings.run is not None
     table, folder = settings.run, settings.folder
@@ -270,7 +260,7 @@ def open_run(settings: ServiceSettings, metrics: ServiceMetrics) -> ServedRun:
     made = make() if table.store is None else make(settings.store_at(table.store))
     if not isinstance(made, Controller):
         raise TypeError(f"run.controller must return a tether.Controller, got {made!r:.80}")
-    served = ActingRun(made, "run", settings.limits.store_deadline, metrics, improve or None)
+    served = ActingRun("run", made, settings.limits.store_deadline, improve or None, None)
     served.convert = convert or contexts_from_json
     return served
 

@@ -107,8 +107,9 @@ class Endpoint:
             if status:  # the answer has begun: the connection can only be closed
                 raise
             await refused.response(scope, receive, answer)
-        service.metrics.count("http_requests", self.path, str(status))
-        service.metrics.time("http_request_seconds", time.perf_counter() - begun, self.path)
+        service.metrics.of("http_requests", self.path, str(status)).inc()
+        spent = time.perf_counter() - begun
+        service.metrics.of("http_request_seconds", self.path).observe(spent)
 
 
 def endpoint(
@@ -163,9 +164,10 @@ async def read_body(request: Request, most: int) -> bytes:
 def decode(content: bytes, kinds: Sequence[Any]) -> Any:
     """A body as the struct whose first field it has, or as the only kind that there is."""
     kind = kinds[0]
-    if kind is bytes:
-        return content
     try:
+        content.decode()  # not all of it is looked at below
+        if kind is bytes:
+            return content
         if len(kinds) > 1:
             given = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
             names = [each.__struct_fields__[0] for each in kinds]

@@ -31,7 +31,7 @@ from tether.service.api import ApiError, Endpoint, endpoint, endpoints_of, opena
 from tether.service.gateway import GatewayRelease
 from tether.service.releases import OfrepApi, PatientRelease, ServedRelease
 from tether.service.served import Served
-from tether.service.settings import ReleaseTable, ServiceSettings, read_service_settings, title_of
+from tether.service.settings import ReleaseTable, ServiceSettings, read_service_settings
 from tether.service.status import ServiceMetrics
 from tether.service.tethered import open_tethered
 from tether.service.webhooks import Webhooks
@@ -76,9 +76,8 @@ def make_application(settings: ServiceSettings) -> Starlette:
     async def refuse(request: Request, error: Exception) -> Response:
         """What is said of a path or method that there is not."""
         assert isinstance(error, HTTPException)
-        service.metrics.count("http_requests", "other", str(error.status_code))
-        told = f"{error.detail}: see /openapi.json"
-        return ApiError(error.status_code, told).response
+        service.metrics.of("http_requests", "other", str(error.status_code)).inc()
+        return ApiError(error.status_code, f"{error.detail}: see /openapi.json").response
 
     application = Starlette(
         routes=service.routes,
@@ -112,7 +111,7 @@ class Service:
         """Follow every store, let everything end that is under way, and close the stores."""
         try:
             for each in self.served:
-                await each.start(self._webhooks.noticed)
+                await each.start(self.metrics, self._webhooks.noticed)
             yield
         finally:
             for each in self.served:
@@ -121,19 +120,18 @@ class Service:
 
     def _open(self) -> list[Endpoint]:
         """Open what is served, and say what is answered about it."""
-        settings, metrics, found = self._settings, self.metrics, list[Endpoint]()
+        settings, found = self._settings, list[Endpoint]()
         if settings.run is not None:
-            self.served.append(open_run(settings, metrics))
+            self.served.append(open_run(settings))
         if settings.gateway is not None:
-            self.served.append(open_tethered(settings, metrics, settings.limits.store_deadline))
-        flags, names = {}, dict[str, str]()
+            self.served.append(open_tethered(settings, settings.limits.store_deadline))
+        names = dict[str, str]()
         for name, table in settings.named_releases.items():
             served = self._open_release(name, table)
             self.served.append(served)
-            flags[served.title] = table.flag, served
             if (other := names.setdefault(served.run.settings.salt, name)) != name:
                 raise ValueError(f"releases {other!r} and {name!r} must have stores of their own")
-        if flags:
+        if flags := [each for each in self.served if isinstance(each, ServedRelease)]:
             found += endpoints_of(OfrepApi(flags))
         for each in self.served:
             found += endpoints_of(each, each.prefix)
@@ -152,7 +150,7 @@ class Service:
             raise StoreError(f"{error}: name {where}.guardrails to create a release") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"[{where}]: {error}") from error
-        given = name, title_of(name, table), release, limits, self.metrics
+        given = name, table, release, limits
         if table.gateway is None:
             return ServedRelease(*given)
         return GatewayRelease(*given, gateway=table.gateway)

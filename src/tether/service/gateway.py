@@ -32,7 +32,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tether.service.api import ApiError, decode, encode, endpoint, error_body
-from tether.service.releases import ServedRelease, read_key
+from tether.service.releases import KeyLosses, ServedRelease, read_key
 from tether.service.settings import ReleaseGateway
 from tether.service.upstreams import Answer, UpstreamClient, UpstreamError, has_error
 
@@ -67,8 +67,8 @@ class GatewayRelease(ServedRelease):
         super().__init__(*given)
         self.settings = gateway
         self.upstreams = {name: UpstreamClient(getattr(gateway, name)) for name in ("old", "new")}
-        self._under_way = 0
-        self._reports: list[tuple[bytes, str, dict[str, float]]] = []
+        self.under_way = 0
+        self._reports: list[KeyLosses] = []
         self._reporting: asyncio.Task[None] | None = None
         if gateway.failure_guardrail is None:
             log.warning(
@@ -102,7 +102,7 @@ class GatewayRelease(ServedRelease):
         """Report the losses that are known, also those of answers cut off; close everything."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CUT_OFF_WITHIN
-        while self._under_way and loop.time() < until:
+        while self.under_way and loop.time() < until:
             await asyncio.sleep(REPORT_EVERY)
         if self._reporting is not None:
             await asyncio.wait((self._reporting,), timeout=self.deadline)
@@ -110,14 +110,8 @@ class GatewayRelease(ServedRelease):
             await each.close()
         await super().close()
 
-    async def begin(self, unit: Unit) -> None:
-        """Decide which system answers a unit, and count it as under way."""
-        ((unit.system, unit.is_first, unit.is_stored),) = await self.decide([unit.key])
-        self._under_way += 1
-
-    def end(self, unit: Unit) -> None:
+    def report(self, unit: Unit) -> None:
         """Report the losses of a unit that has ended; it waits for nothing."""
-        self._under_way -= 1
         if not unit.is_first or not self.settings.reported:
             return
         is_slow = unit.waited is None or unit.waited > self.settings.slow_after
@@ -129,7 +123,7 @@ class GatewayRelease(ServedRelease):
 
     def note_failure(self, upstream: str, reason: str) -> None:
         """Count and log a request that an upstream has not answered."""
-        self.metrics.count("upstream_failures", self.title, upstream, reason)
+        self.metrics.of("upstream_failures", self.title, upstream, reason).inc()
         log.warning("the %s upstream of %s has failed: %s", upstream, self.title, reason)
 
     async def _report(self) -> None:
@@ -140,7 +134,7 @@ class GatewayRelease(ServedRelease):
             try:
                 await self.observe(told, keep_first=True, within=REPORT_SECONDS)
             except Exception as error:
-                self.metrics.count("gateway_reports_dropped", self.title, by=len(told))
+                self.metrics.of("gateway_reports_dropped", self.title).inc(len(told))
                 log.error("%d losses are given up, and count as the bound: %s", len(told), error)
 
 
@@ -168,7 +162,9 @@ class Unit(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client leaves; then the request to the upstream ends too."""
-        await self._gateway.begin(self)
+        gateway = self._gateway
+        ((self.system, self.is_first, self.is_stored),) = await gateway.decide([self.key])
+        gateway.under_way += 1
         try:
             with suppress(OSError):  # the client has left: a TimeoutError, or of the web server
                 async with asyncio.timeout(None) as limit:
@@ -184,18 +180,19 @@ class Unit(Response):
             raise
         finally:
             now = time.perf_counter()
-            self.failed |= now - self._waits_since > self._gateway.settings.slow_after
+            self.failed |= now - self._waits_since > gateway.settings.slow_after
             if self.waited is None:
                 self.waited = now - self._begun
-            self._gateway.end(self)
+            gateway.under_way -= 1
+            gateway.report(self)
 
     async def _answer(self, send: Send) -> None:
         answer = await self._ask()
         async with aclosing(answer.rest):
             self.waited = time.perf_counter() - self._begun
             title, metrics = self._gateway.title, self._gateway.metrics
-            metrics.count("gateway_answers", title, self.system, self.served)
-            metrics.time("gateway_first_byte_seconds", self.waited, title, self.system)
+            metrics.of("gateway_answers", title, self.system, self.served).inc()
+            metrics.of("gateway_first_byte_seconds", title, self.system).observe(self.waited)
             own = {
                 "x-tether-system": self.system,
                 "x-tether-served": self.served,

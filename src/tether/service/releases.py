@@ -34,7 +34,7 @@ from tether.runs.release import SYSTEMS
 from tether.runs.state import MICROSECONDS
 from tether.service.api import ApiError, endpoint
 from tether.service.served import MOST_ITEMS, Result, Served, loss_columns, refusals
-from tether.service.settings import Flag, Limits
+from tether.service.settings import Limits, ReleaseTable, title_of
 from tether.service.status import Status
 
 LONGEST_KEY = 500
@@ -51,6 +51,8 @@ Key = str | int
 System = Literal["old", "new"]
 Decided = tuple[System, bool, bool]
 """The system of a key, whether this request has its row, and whether there is one."""
+KeyLosses = tuple[bytes, str, Mapping[str, float]]
+"""A key, the system that answered it, and what that cost."""
 Job = Callable[[Transaction], Any]
 Asked = list[tuple[Job | list[bytes], float]]
 """What requests ask of the store in one transaction: jobs, or keys; and until when."""
@@ -161,10 +163,9 @@ class ServedRelease(Served):
     run: PatientRelease
     unit = "step"
 
-    def __init__(
-        self, name: str, title: str, release: PatientRelease, limits: Limits, *metrics: Any
-    ) -> None:
-        super().__init__(name, title, release, limits.store_deadline, *metrics)
+    def __init__(self, name: str, table: ReleaseTable, run: PatientRelease, limits: Limits) -> None:
+        super().__init__(title_of(name, table), run, limits.store_deadline)
+        self.prefix, self.flag = f"/{name}" if name else "", table.flag
         self._answer_within = limits.answer_within
         self._asked, self._turn, self._is_ending = Asked(), asyncio.Lock(), False
         self._expected, self._is_full = 0, asyncio.Event()
@@ -180,17 +181,13 @@ class ServedRelease(Served):
             if was:
                 log.error("decisions are not stored; the old system answers: %s", error)
         for (system, _, stored), count in Counter(found).items():
-            self.metrics.count("decisions", self.title, system, str(stored).lower(), by=count)
+            self.metrics.of("decisions", self.title, system, str(stored).lower()).inc(count)
         if self.takes_rows and not was:
             log.info("decisions are stored again")
         return found
 
     async def observe(
-        self,
-        outcomes: Sequence[tuple[bytes, str, Mapping[str, float]]],
-        *,
-        keep_first: bool,
-        within: float | None = None,
+        self, outcomes: Sequence[KeyLosses], *, keep_first: bool, within: float
     ) -> dict[str, int]:
         """Store losses of keys by system: how many are new, and how many outcomes have no row."""
         keys, systems, losses = zip(*outcomes, strict=True)
@@ -203,9 +200,9 @@ class ServedRelease(Served):
                 keep = {"keep_first": keep_first, "skip_unknown": True}  # which is no error
                 return self.run.observe_in(t, list(keys), arms, columns, **keep)
 
-            new, without_row = await self._ask(job, self.deadline if within is None else within)
-        self.metrics.count("outcomes", self.title, by=new)
-        self.metrics.count("outcomes_without_row", self.title, by=without_row)
+            new, without_row = await self._ask(job, within)
+        self.metrics.of("outcomes", self.title).inc(new)
+        self.metrics.of("outcomes_without_row", self.title).inc(without_row)
         return {"new": new, "without_row": without_row}
 
     async def close(self) -> None:
@@ -307,7 +304,7 @@ class ServedRelease(Served):
         if not given:
             return {"new": 0, "without_row": 0}
         outcomes = [(read_key(each.key), each.system, each.losses) for each in given]
-        return await self.observe(outcomes, keep_first=body.keep_first)
+        return await self.observe(outcomes, keep_first=body.keep_first, within=self.deadline)
 
     @endpoint("GET", "/v1/gate", "read")
     async def read_gate(self, request: Request, query: GateQuery) -> GateAnswer:
@@ -369,8 +366,8 @@ class OfrepApi:
     assignment, and is stored before it is answered.
     """
 
-    def __init__(self, releases: Mapping[str, tuple[Flag, ServedRelease]]) -> None:
-        self._releases = releases
+    def __init__(self, releases: Iterable[ServedRelease]) -> None:
+        self._releases = {each.title: each for each in releases}
 
     @endpoint("POST", f"{OFREP_PATH}/{{flag}}", "decide")
     async def evaluate(self, request: Request, body: EvaluationRequest) -> Evaluation:
@@ -390,9 +387,9 @@ class OfrepApi:
         return {"flags": found}
 
     async def _evaluation(self, name: str, key: bytes) -> Evaluation:
-        flag, served = self._releases[name]
+        served = self._releases[name]
         ((system, _, stored),) = await served.decide([key])
-        value, told = flag.new if system == "new" else flag.old, {"stored": stored}
+        value, told = getattr(served.flag, system), {"stored": stored}
         return Evaluation(name, value, "SPLIT" if stored else "UNKNOWN", system, told)
 
 

@@ -32,7 +32,6 @@ UNITS_SHOWN = 200
 MOST_ITEMS = 1_000
 """How many keys, contexts or outcomes a request may have."""
 
-Reason = Annotated[str, Meta(min_length=1, max_length=1_000, pattern=r"\S")]
 Result = TypeVar("Result")
 log = logging.getLogger("tether.service")
 
@@ -40,7 +39,7 @@ log = logging.getLogger("tether.service")
 class Why(Struct, forbid_unknown_fields=True):
     """The reason of an act, which is stored with the name of the API key."""
 
-    reason: Reason
+    reason: Annotated[str, Meta(min_length=1, max_length=1_000, pattern=r"\S")]
 
 
 class AdvanceRequest(Struct, forbid_unknown_fields=True):
@@ -80,27 +79,21 @@ class Served:
     whether it was available.
     """
 
-    unit = "round"
+    unit, prefix = "round", ""
 
-    def __init__(
-        self,
-        name: str,
-        title: str,
-        run: Controller | Release,
-        deadline: float,
-        metrics: ServiceMetrics,
-    ) -> None:
-        self.prefix = f"/{name}" if name else ""
-        self.title, self.run, self.deadline, self.metrics = title, run, deadline, metrics
+    def __init__(self, title: str, run: Controller | Release, deadline: float) -> None:
+        self.title, self.run, self.deadline = title, run, deadline
         self.is_available, self.takes_rows = False, True
         self.seen: Status | None = None
         self._seq, self._losses = -1, Seldom(MEASURE_SHARE)
         self._document, self._lock = Seldom(DOCUMENT_SHARE), asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self, noticed: Callable[[Served, Status | None, bool], None]) -> None:
+    async def start(
+        self, metrics: ServiceMetrics, noticed: Callable[[Served, Status | None, bool], None]
+    ) -> None:
         """Look at the store once, and go on to follow it."""
-        self._noticed = noticed
+        self.metrics, self._noticed = metrics, noticed
         await self.look()
         self._task = asyncio.get_running_loop().create_task(self._follow())
 

@@ -110,9 +110,8 @@ def measure(state: State) -> dict[str, LossStatus]:
 
 
 def _mean(losses: Any, bound: float) -> SystemMean:
-    known = losses[~np.isnan(losses)]
-    made = estimate(known, bound)
-    return SystemMean(len(known), len(losses) - len(known), made.mean, made.lower, made.upper)
+    made = estimate(losses[~np.isnan(losses)], bound)
+    return SystemMean(made.count, len(losses) - made.count, made.mean, made.lower, made.upper)
 
 
 def _excess(limit: Guardrail, old: SystemMean, new: SystemMean) -> str:
@@ -220,26 +219,17 @@ class ServiceMetrics:
                 f"tether_{name}", text, labels.split(), registry=self.registry, **more
             )
 
-    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
-        """Count something."""
-        self._metrics[name].labels(*labels).inc(by)
-
-    def put(self, name: str, value: float | None, *labels: str) -> None:
-        """Say how large something is now; None is not known."""
-        self._metrics[name].labels(*labels).set(math.nan if value is None else value)
-
-    def time(self, name: str, seconds: float, *labels: str) -> None:
-        """Say how long something took."""
-        self._metrics[name].labels(*labels).observe(seconds)
+    def of(self, name: str, *labels: str) -> Any:
+        """One of `METRICS` with its labels, as its kind: to count, to set, or to observe."""
+        return self._metrics[name].labels(*labels)
 
     def status(self, release: str, status: Status | None) -> None:
         """Note what holds now."""
         if status is None:
-            self.put("store_available", 0, release)
+            self.of("store_available", release).set(0)
             return
-        if status.share is not None:
-            figures = {"share": status.share}
-        else:
+        figures = {"share": status.share}
+        if status.share is None:
             level = float(status.step.level) if status.store_available else -math.inf
             figures = {"log_beta": level}
         is_exceeded = any(each.exceeds for each in status.losses.values())
@@ -251,10 +241,11 @@ class ServiceMetrics:
             "gate_failing": status.alarm is not None or is_exceeded,
         }
         for name, value in figures.items():
-            self.put(name, value, release)
+            self.of(name, release).set(value)
         for loss, each in status.losses.items():
-            self.put("tolerated", each.tolerated, release, loss)
-            self.put("promise", each.promise, release, loss)
+            for name, known in (("tolerated", each.tolerated), ("promise", each.promise)):
+                self.of(name, release, loss).set(math.nan if known is None else known)
             for system, mean in (("old", each.old), ("new", each.new)):
                 for figure in ("mean", "lower", "outcomes", "missing"):
-                    self.put(f"loss_{figure}", getattr(mean, figure), release, loss, system)
+                    value = getattr(mean, figure)
+                    self.of(f"loss_{figure}", release, loss, system).set(value)

@@ -26,7 +26,6 @@ from tether.runs.actions import Actions
 from tether.service.actions import ServedRun, import_from, served_by
 from tether.service.api import ApiError, encode, endpoint, json_response
 from tether.service.settings import Drawn, Scorer, ServiceSettings
-from tether.service.status import ServiceMetrics
 
 SCORER_CHECK_SECONDS = 60.0
 """How often it is seen whether a scorer has changed, from the scores of a few old rows."""
@@ -72,8 +71,7 @@ class TetheredRun(ServedRun):
             "x-tether-stored": str(taken.stored).lower(),
             "x-tether-draws": str(usage.pop("draws")),
         }
-        head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time())}
-        head["model"] = self._model
+        head = {"id": f"chatcmpl-tether-{name}", "created": int(time.time()), "model": self._model}
         said = read_answer(taken.actions[0])
         if is_streamed:
             told = dict(usage) if (options or {}).get("include_usage") else None
@@ -125,7 +123,7 @@ def answer_events(
     yield b"data: [DONE]\n\n"
 
 
-def open_tethered(settings: ServiceSettings, metrics: ServiceMetrics, deadline: float) -> ServedRun:
+def open_tethered(settings: ServiceSettings, deadline: float) -> ServedRun:
     """The run of a gateway, open. The first round is the safe upstream's."""
     gateway = settings.gateway
     assert gateway is not None
@@ -139,7 +137,7 @@ def open_tethered(settings: ServiceSettings, metrics: ServiceMetrics, deadline: 
         run = Controller(drawn, settings.store_at(gateway.store), **given, **gateway.controller)
     except TypeError as error:
         raise ValueError(f"gateway.controller: {error}") from error
-    served = run, "gateway", deadline, metrics, lambda rows: policies[name], name
+    served = "gateway", run, deadline, lambda rows: policies[name], name
     return TetheredRun(gateway.old, *served)
 
 

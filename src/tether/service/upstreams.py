@@ -28,8 +28,6 @@ LIMITS = httpx2.Limits(
     keepalive_expiry=4.0,  # many servers close an idle connection after five seconds
 )
 """Connections to one upstream."""
-PATHS = ("chat/completions", "completions", "models")
-"""What is asked below the base URL."""
 MOST_BYTES = 64_000_000  # of an answer, streamed or not
 REFUSALS = {3: "garbled", 5: "server_error", 408: "slow"}
 REFUSALS |= dict.fromkeys((401, 402, 407), "unauthorized")
@@ -90,16 +88,15 @@ class UpstreamClient:
 
     def __init__(self, settings: Upstream) -> None:
         self._settings = settings
-        self._own = {b"user-agent": f"tether/{__version__}".encode()}
-        self._own[b"accept-encoding"] = b"identity"
+        agent = f"tether/{__version__}".encode()
+        self._own = {b"user-agent": agent, b"accept-encoding": b"identity"}
         if settings.api_key is not None:
             self._own[b"authorization"] = b"Bearer " + settings.api_key.encode()
         connect, pause = settings.connect_within, settings.first_byte_within
         self._timeout = httpx2.Timeout(pause, connect=connect, pool=connect).as_dict()
         # no client around it, which would send the cookies of one user with what others ask
         self._transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=LIMITS)
-        base = settings.url.rstrip("/")
-        self._urls = {path: httpx2.URL(f"{base}/{path}") for path in PATHS}
+        self._base = httpx2.URL(settings.url.rstrip("/") + "/")
 
     async def ask(self, path: str, headers: Headers, content: bytes | None = None) -> Answer:
         """The answer to a request below the base URL, or an `UpstreamError`.
@@ -107,14 +104,20 @@ class UpstreamClient:
         With content it is a POST, in which the model is replaced; otherwise a GET.
         """
         settings, until = self._settings, time.monotonic() + self._settings.finish_within
-        sent = request_headers(headers) | self._own
+        sent = {
+            name: value
+            for name, value in headers
+            if name not in NOT_SENT_ON and not name.startswith(OWN_HEADERS)
+        }
+        sent |= self._own
         if content is not None:
             sent[b"content-type"] = b"application/json"
-            if settings.model is not None:
-                content = with_model(content, settings.model)
+            if settings.model is not None:  # every other value keeps its own text
+                body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+                content = msgspec.json.encode({**body, "model": settings.model})
         request = httpx2.Request(
             "GET" if content is None else "POST",
-            self._urls[path],
+            self._base.join(path),
             headers=list(sent.items()),
             content=content,
             extensions={"timeout": self._timeout},
@@ -228,19 +231,3 @@ def has_error(events: bytes) -> bool:
         return False
     found = map(parse_json, _DATA.findall(events))
     return any(isinstance(each, dict) and each.get("error") is not None for each in found)
-
-
-def with_model(content: bytes, model: str) -> bytes:
-    """A JSON object with this model; every other value keeps its own text."""
-    body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-    body["model"] = msgspec.Raw(msgspec.json.encode(model))
-    return msgspec.json.encode(body)
-
-
-def request_headers(given: Headers) -> dict[bytes, bytes]:
-    """The headers of a client's request that an upstream may see."""
-    return {
-        name: value
-        for name, value in given
-        if name not in NOT_SENT_ON and not name.startswith(OWN_HEADERS)
-    }

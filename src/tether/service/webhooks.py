@@ -122,7 +122,7 @@ class Webhooks:
             try:
                 await again(self._send, place, event)
             except Exception as error:
-                self._metrics.count("webhook_attempts", place, "given_up")
+                self._metrics.of("webhook_attempts", place, "given_up").inc()
                 problem = str(error) or type(error).__name__
                 log.error("webhook %s does not get the event %s: %s", place, event.id, problem)
 
@@ -145,7 +145,7 @@ class Webhooks:
         except (httpx2.HTTPError, OSError) as error:  # the message may have the URL
             status, problem = 503, type(error).__name__
         is_taken = 200 <= status < 300
-        self._metrics.count("webhook_attempts", place, "delivered" if is_taken else "failed")
+        self._metrics.of("webhook_attempts", place, "delivered" if is_taken else "failed").inc()
         if not is_taken:
             is_for_now = status >= 500 or status in TRY_AGAIN
             raise DeliveryError(problem) if is_for_now else ValueError(problem)
