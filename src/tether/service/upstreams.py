@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -96,7 +97,7 @@ class UpstreamClient:
         self._timeout = httpx2.Timeout(pause, connect=connect, pool=connect).as_dict()
         # no client around it, which would send the cookies of one user with what others ask
         self._transport = httpx2.AsyncHTTPTransport(trust_env=False, limits=LIMITS)
-        self._base = httpx2.URL(settings.url.rstrip("/") + "/")
+        self._url = cache(httpx2.URL(settings.url.rstrip("/") + "/").join)
 
     async def ask(self, path: str, headers: Headers, content: bytes | None = None) -> Answer:
         """The answer to a request below the base URL, or an `UpstreamError`.
@@ -117,7 +118,7 @@ class UpstreamClient:
                 content = msgspec.json.encode({**body, "model": settings.model})
         request = httpx2.Request(
             "GET" if content is None else "POST",
-            self._base.join(path),
+            self._url(path),
             headers=list(sent.items()),
             content=content,
             extensions={"timeout": self._timeout},
