@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import traceback
 from datetime import timedelta
 
 import numpy as np
@@ -86,6 +87,15 @@ def test_an_error_of_the_database_quotes_no_key(postgres_url):
             other.exec_driver_sql("ALTER TABLE tether_claims RENAME COLUMN value TO content")
         with pytest.raises(StoreError, match=r'run_\d+: column "value" does not exist\. Nothing'):
             release.assign("ann")
+
+
+def test_an_error_of_the_database_quotes_no_row(postgres_url):
+    with open_release(postgres_url) as release:
+        with release._log.database.engine.connect() as other:
+            other.exec_driver_sql("ALTER TABLE tether_claims ADD CHECK (length(name) < 4)")
+        with pytest.raises(StoreError, match="violates check constraint") as raised:
+            release.assign("ann")
+        assert b"kann".hex() not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_full_disk_stores_nothing_and_says_so_and_a_closed_release_refuses(sqlite_url):

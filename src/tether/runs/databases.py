@@ -150,12 +150,14 @@ class Database:
         try:
             yield
         except self.failures as error:
-            cause = str(getattr(error, "orig", None) or error).replace(self._url, self.name)
-            cause = cause.partition("\nLINE ")[0]  # which quotes the statement with its values
+            origin = getattr(error, "orig", None) or error
+            # what else PostgreSQL says of a statement quotes its values
+            told = getattr(getattr(origin, "diag", None), "message_primary", None)
+            cause = str(told or origin).replace(self._url, self.name)
             message = f"could not {operation} {self.name}: {redact_text(' '.join(cause.split()))}"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
-            raise StoreError(message) from error
+            raise StoreError(message) from (None if told else error)
 
 
 def _write_ahead(driver: Any, seconds: float) -> None:
