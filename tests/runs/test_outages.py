@@ -98,6 +98,24 @@ def test_an_error_of_the_database_quotes_no_row(postgres_url):
         assert b"kann".hex() not in "".join(traceback.format_exception(raised.value))
 
 
+def test_a_connection_that_is_lost_in_a_transaction_is_closed_without_a_word(
+    server, postgres_url, caplog
+):
+    with open_release(postgres_url) as release:
+
+        def job(t):
+            driver = t.connection.connection.driver_connection
+            server.tell(f"SELECT pg_terminate_backend({driver.info.backend_pid}, 10000)")
+            return release.assign_in(t, [b"ann"])
+
+        for _ in range(2):  # the second connection has not looked for a cache
+            with pytest.raises(StoreError, match="terminating connection"):
+                release.submit(job)
+        release.assign("ann")
+        assert rows_of(release) == 1
+        assert caplog.records == []
+
+
 def test_a_full_disk_stores_nothing_and_says_so_and_a_closed_release_refuses(sqlite_url):
     with open_release(sqlite_url) as release:
         release.assign("ann")

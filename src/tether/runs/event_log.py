@@ -492,6 +492,8 @@ class EventLog:
         """Close the writer's own connection."""
         if self._connection is not None:
             with suppress(Exception):
+                if not self.database.is_sqlite:  # nothing can be said to one that is lost
+                    self._connection.invalidate()
                 self._connection.close()
             self._connection = None
 
