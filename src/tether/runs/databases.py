@@ -97,6 +97,8 @@ class Database:
     def run(self, connection: sql.Connection, *statements: Statement) -> list[Rows]:
         """The rows that each statement gives; all are sent to PostgreSQL at once.
 
+        A statement alone has its values beside it, as they are: they may be large.
+
         It takes the driver by itself: what SQLAlchemy does for a statement takes longer than most
         statements of a run. Nothing is prepared: a plan would be that of a log without any rows.
         """
@@ -107,7 +109,8 @@ class Database:
 
         queries, values = zip(*statements, strict=True)
         text = ";".join(queries).replace("?", "%s")
-        cursor = ClientCursor(driver).execute(text, [*chain(*values)])
+        cursor: Any = driver.cursor() if len(statements) == 1 else ClientCursor(driver)
+        cursor.execute(text, [*chain(*values)], prepare=False)
         found = [cursor.fetchall() if cursor.description else []]
         while cursor.nextset():
             found.append(cursor.fetchall() if cursor.description else [])
