@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import traceback
 from datetime import timedelta
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from tests.runs.jobs import wait_until
 from tether.runs import Release, event_log
+from tether.runs.body import pack
 from tether.runs.errors import StoreError
+from tether.runs.event_log import read_events
 
 GUARDRAILS = {"error": 0.1}
 
@@ -86,6 +89,81 @@ def test_an_error_of_the_database_quotes_no_key(postgres_url):
             other.exec_driver_sql("ALTER TABLE tether_claims RENAME COLUMN value TO content")
         with pytest.raises(StoreError, match=r'run_\d+: column "value" does not exist\. Nothing'):
             release.assign("ann")
+
+
+def test_an_error_of_the_database_quotes_no_row(postgres_url):
+    with open_release(postgres_url) as release:
+        with release._log.database.engine.connect() as other:
+            other.exec_driver_sql("ALTER TABLE tether_claims ADD CHECK (length(name) < 4)")
+        with pytest.raises(StoreError, match="violates check constraint") as raised:
+            release.assign("ann")
+        assert b"kann".hex() not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_connection_that_is_lost_in_a_transaction_is_closed_without_a_word(
+    server, postgres_url, caplog
+):
+    with open_release(postgres_url) as release:
+
+        def job(t):
+            driver = t.connection.connection.driver_connection
+            server.tell(f"SELECT pg_terminate_backend({driver.info.backend_pid}, 10000)")
+            return release.assign_in(t, [b"ann"])
+
+        for _ in range(2):  # the second connection has not looked for a cache
+            with pytest.raises(StoreError, match="terminating connection"):
+                release.submit(job)
+        release.assign("ann")
+        assert rows_of(release) == 1
+        assert caplog.records == []
+
+
+def test_large_events_are_sent_one_after_the_other(store_url, monkeypatch):
+    with open_release(store_url, deadline=60.0) as release:
+        sent, run = [], release._log.database.run
+
+        def running(connection, *statements):
+            sizes = [len(v) for _, values in statements for v in values if isinstance(v, bytes)]
+            sent.append(sum(sizes))
+            return run(connection, *statements)
+
+        monkeypatch.setattr(release._log.database, "run", running)
+        body = pack({"number": 1}, values=np.zeros(100_000))
+        release.submit(lambda t: [t.append("scores", body) for _ in range(5)])
+        assert max(sent) < 2 * len(body)
+        assert (
+            release._log.read(lambda c: sum(len(e.body) == len(body) for e in read_events(c))) == 5
+        )
+
+
+def test_statements_have_as_many_values_as_every_sqlite_takes(sqlite_url):
+    with open_release(sqlite_url, deadline=60.0) as release:
+        release.submit(
+            lambda t: t.connection.connection.driver_connection.setlimit(
+                sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999
+            )
+        )
+        keys = [f"key {k}" for k in range(2000)]
+        assert release.assign(keys) == release.assign(keys)
+        release.submit(lambda t: [t.append("scores", pack({})) for _ in range(300)])
+        assert rows_of(release) == 2000
+
+
+def test_what_others_have_appended_is_read_in_parts(store_url, monkeypatch):
+    with open_release(store_url, deadline=60.0) as a, open_release(store_url) as b:
+        a.submit(lambda t: [t.append("scores", pack({"k": k})) for k in range(550)])
+        counts, run = [], b._log.database.run
+
+        def running(*given):
+            found = run(*given)
+            counts.extend(map(len, found))
+            return found
+
+        monkeypatch.setattr(b._log.database, "run", running)
+        b.assign("ann")
+        assert b._log.state.seq == a._log.state.seq + 1
+        assert 1 < max(counts) < 200
+        assert b.verify() == []
 
 
 def test_a_full_disk_stores_nothing_and_says_so_and_a_closed_release_refuses(sqlite_url):

@@ -97,6 +97,8 @@ class Database:
     def run(self, connection: sql.Connection, *statements: Statement) -> list[Rows]:
         """The rows that each statement gives; all are sent to PostgreSQL at once.
 
+        A statement alone has its values beside it, as they are: they may be large.
+
         It takes the driver by itself: what SQLAlchemy does for a statement takes longer than most
         statements of a run. Nothing is prepared: a plan would be that of a log without any rows.
         """
@@ -107,7 +109,8 @@ class Database:
 
         queries, values = zip(*statements, strict=True)
         text = ";".join(queries).replace("?", "%s")
-        cursor = ClientCursor(driver).execute(text, [*chain(*values)])
+        cursor: Any = driver.cursor() if len(statements) == 1 else ClientCursor(driver)
+        cursor.execute(text, [*chain(*values)], prepare=False)
         found = [cursor.fetchall() if cursor.description else []]
         while cursor.nextset():
             found.append(cursor.fetchall() if cursor.description else [])
@@ -150,12 +153,14 @@ class Database:
         try:
             yield
         except self.failures as error:
-            cause = str(getattr(error, "orig", None) or error).replace(self._url, self.name)
-            cause = cause.partition("\nLINE ")[0]  # which quotes the statement with its values
+            origin = getattr(error, "orig", None) or error
+            # what else PostgreSQL says of a statement quotes its values
+            told = getattr(getattr(origin, "diag", None), "message_primary", None)
+            cause = str(told or origin).replace(self._url, self.name)
             message = f"could not {operation} {self.name}: {redact_text(' '.join(cause.split()))}"
             if operation == "write":
                 message += ". Nothing was stored; repeat the call when the store is available again"
-            raise StoreError(message) from error
+            raise StoreError(message) from (None if told else error)
 
 
 def _write_ahead(driver: Any, seconds: float) -> None:

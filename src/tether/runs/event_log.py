@@ -39,7 +39,7 @@ import sqlalchemy as sql
 
 from tether._core import signing
 from tether.runs.body import pack, unpack
-from tether.runs.databases import Database, Statement
+from tether.runs.databases import Database, Rows, Statement
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
 from tether.runs.state import CACHED, NO_HEAD, NOBODY, SETTLED, State
@@ -88,9 +88,9 @@ blobs = sql.Table(
 # What every transaction says, in words that both databases take.
 _SINCE = (
     "SELECT seq, kind, at, mark, CASE WHEN seq > ? THEN body END, head, signature "
-    "FROM tether_events WHERE seq >= ? ORDER BY seq"
+    "FROM tether_events WHERE seq >= ? ORDER BY seq LIMIT ?"
 )
-"""The last event that is known, without its body, and all after it."""
+"""The last event that is known, without its body, and some after it."""
 _FIND = "SELECT name, value FROM tether_claims WHERE name IN ({})"
 _APPEND = "INSERT INTO tether_events (seq, kind, at, mark, body, head, signature) VALUES {}"
 _CLAIM = (
@@ -105,9 +105,14 @@ EVENTS_PER_CACHE = 10_000
 PURPOSE = "tether run"
 """What a signature of an event is for."""
 EVENTS_AT_ONCE = 1000
+EVENTS_PER_TRIP = 100
+"""How many events that others have appended are held at once, with their bodies."""
 PROBE_SECONDS = 1.0
 """How often an idle writer tries a store that did not answer."""
-ROWS_PER_QUERY = 1000
+VALUES_PER_QUERY = 999
+"""What every SQLite takes."""
+BYTES_PER_TRIP = 1 << 20
+"""Larger events are sent one after the other: there is a limit for what a statement may hold."""
 
 
 class Event(NamedTuple):
@@ -198,8 +203,8 @@ class Transaction:
     def find(self, names: list[bytes]) -> dict[bytes, bytes]:
         """The claims among these names, with their values."""
         unknown = [name for name in names if name not in self.known]
-        for start in range(0, len(unknown), ROWS_PER_QUERY):
-            query = _find(unknown[start : start + ROWS_PER_QUERY])
+        for start in range(0, len(unknown), VALUES_PER_QUERY):
+            query = _find(unknown[start : start + VALUES_PER_QUERY])
             self.known |= dict.fromkeys(query[1]) | dict(
                 self.log.database.run(self.connection, query)[0]
             )
@@ -255,10 +260,18 @@ class Transaction:
             last = self.appended[-1]
             signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
             self.appended[-1] = last._replace(signature=signature)
-        rows = [*_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])]
-        for each in rows[:-2]:  # one after the other, where they are many
+        is_small = sum(len(each.body) for each in self.appended) < BYTES_PER_TRIP
+        rows = [*_insert(_APPEND, self.appended, None if is_small else 1)]
+        rows += _insert(_CLAIM, [*self.claimed.items()])
+        ahead = max(len(rows) - 2, 0) if is_small else len(rows)
+        for each in rows[:ahead]:  # one after the other, where they are many
             self.log.database.run(self.connection, each)
-        self.log.database.commit(self.connection, *rows[-2:])
+        self.log.database.commit(self.connection, *rows[ahead:])
+
+
+def _since(seq: int) -> Statement:
+    """The query for an event, and for those after it."""
+    return _SINCE, (seq, seq, EVENTS_PER_TRIP)
 
 
 def _find(names: Sequence[bytes]) -> Statement:
@@ -266,10 +279,13 @@ def _find(names: Sequence[bytes]) -> Statement:
     return _FIND.format(", ".join("?" * len(names))), names
 
 
-def _insert(query: str, rows: Sequence[tuple[Any, ...]]) -> Iterator[Statement]:
-    """Statements that insert rows, some at a time."""
-    for start in range(0, len(rows), ROWS_PER_QUERY):
-        part = rows[start : start + ROWS_PER_QUERY]
+def _insert(
+    query: str, rows: Sequence[tuple[Any, ...]], count: int | None = None
+) -> Iterator[Statement]:
+    """Statements that insert rows, so many at a time, or as many as a statement takes."""
+    count = count or VALUES_PER_QUERY // (len(rows[0]) if rows else 1)
+    for start in range(0, len(rows), count):
+        part = rows[start : start + count]
         places = f"({', '.join('?' * len(part[0]))})"
         yield query.format(", ".join([places] * len(part))), [*chain(*part)]
 
@@ -433,6 +449,13 @@ class EventLog:
                 f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
             )
 
+    def _with_rest(self, connection: sql.Connection, rows: Rows) -> Iterator[tuple[Any, ...]]:
+        """Rows of events, and of all that follow."""
+        yield from rows
+        while len(rows) == EVENTS_PER_TRIP:
+            rows = self.database.run(connection, _since(rows[-1][0]))[0]
+            yield from rows[1:]
+
     def _load_cache(self, connection: sql.Connection) -> None:
         """Begin with the cached state if an event of the chain vouches for it."""
         row = connection.execute(sql.select(cache)).first()
@@ -492,6 +515,8 @@ class EventLog:
         """Close the writer's own connection."""
         if self._connection is not None:
             with suppress(Exception):
+                if not self.database.is_sqlite:  # nothing can be said to one that is lost
+                    self._connection.invalidate()
                 self._connection.close()
             self._connection = None
 
@@ -521,10 +546,10 @@ class EventLog:
         waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []
         if self.state.seq == 0:
             self._load_cache(self._connection)
-        names = [*{name for *_, known in batch for name in known}][:ROWS_PER_QUERY]
-        first = [(_SINCE, (self.state.seq, self.state.seq)), *([_find(names)] if names else [])]
+        names = [*{name for *_, known in batch for name in known}][:VALUES_PER_QUERY]
+        first = [_since(self.state.seq), *([_find(names)] if names else [])]
         rows, *found = self.database.begin(self._connection, *first)
-        self._catch_up(rows)
+        self._catch_up(self._with_rest(self._connection, rows))
         transaction = Transaction(self, self._connection)
         transaction.known = dict.fromkeys(names) | dict(chain(*found))
         last = self.state.latest.get(self.writer)  # it has disowned those before it
