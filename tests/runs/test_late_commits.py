@@ -37,13 +37,13 @@ def late(run):
     The transaction after it waits for the end of the block.
     """
     log, gate, came, slow = run._log, threading.Event(), threading.Event(), [True]
-    commit, attempt = event_log.Transaction.commit, run._log._try
+    commit, attempt = run._log.database.commit, run._log._try
 
-    def committed(transaction):
-        if transaction.log is log and transaction.appended and slow:
+    def committed(connection):
+        if log.is_ahead and slow:
             slow.clear()
             seconds = log.deadline + 0.3
-            driver = transaction.connection.connection.driver_connection
+            driver = connection.connection.driver_connection
             if log.database.is_sqlite:
                 time.sleep(seconds)
             else:  # its process takes the commit when it goes on, and nobody hears of it
@@ -51,7 +51,7 @@ def late(run):
                 process = ExitStack()
                 process.enter_context(frozen([driver.info.backend_pid]))
                 threading.Timer(seconds, process.close).start()
-        commit(transaction)
+        commit(connection)
 
     def waiting(batch):
         if not slow:
@@ -60,7 +60,7 @@ def late(run):
         return attempt(batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_log.Transaction, "commit", committed)
+        patch.setattr(log.database, "commit", committed)
         patch.setattr(log, "_try", waiting)
         try:
             yield came

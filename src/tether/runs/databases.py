@@ -45,11 +45,9 @@ class Database:
         self.file = Path(str(parsed.database)) if self.is_sqlite and not self.in_memory else None
         if self.is_sqlite:
             self.engine = self._sqlite(parsed, create)
-            self._begin: list[Statement] = [("BEGIN IMMEDIATE", ())]
         elif parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
             self.engine = self._postgresql(parsed)
-            limit = f"{max(1, int(1000 * deadline))}ms"
-            self._begin = [_READ_COMMITTED, (_LOCK, (limit, limit))]
+            self._begin = _BEGIN.format(limit=f"{max(1, int(1000 * deadline))}ms")
         else:
             raise ValueError(
                 f"store must be SQLite or PostgreSQL (with psycopg), got {parsed.drivername!r}"
@@ -94,38 +92,39 @@ class Database:
         how: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "connect_args": options}
         return sql.create_engine(named, poolclass=pool.NullPool, **how, **QUIET)
 
-    def run(self, connection: sql.Connection, *statements: Statement) -> list[Rows]:
-        """The rows that each statement gives; all are sent to PostgreSQL at once.
-
-        A statement alone has its values beside it, as they are: they may be large.
+    def run(self, connection: sql.Connection, *statements: Statement) -> Rows:
+        """The rows that the last of some statements gives; PostgreSQL gets all of them at once.
 
         It takes the driver by itself: what SQLAlchemy does for a statement takes longer than most
-        statements of a run. Nothing is prepared: a plan would be that of a log without any rows.
+        statements of a run. Values are sent beside a statement, so that no log of a server quotes
+        them, and nothing is prepared: a plan could be that of an empty log.
         """
         driver: Any = connection.connection.driver_connection
         if self.is_sqlite:
-            return [driver.execute(*each).fetchall() for each in statements]
-        from psycopg import ClientCursor
-
+            for each in statements:
+                cursor = driver.execute(*each)
+            return list(cursor.fetchall())
         queries, values = zip(*statements, strict=True)
-        text = ";".join(queries).replace("?", "%s")
-        cursor: Any = driver.cursor() if len(statements) == 1 else ClientCursor(driver)
-        cursor.execute(text, [*chain(*values)], prepare=False)
-        found = [cursor.fetchall() if cursor.description else []]
+        named = ", ".join(f"s{n} AS ({query})" for n, query in enumerate(queries[:-1]))
+        text = (f"WITH {named} " if named else "") + queries[-1]
+        cursor = driver.execute(text.replace("?", "%s"), [*chain(*values)] or None, prepare=False)
         while cursor.nextset():
-            found.append(cursor.fetchall() if cursor.description else [])
-        return found
+            pass
+        return cursor.fetchall() if cursor.description else []
 
-    def begin(self, connection: sql.Connection, *first: Statement) -> list[Rows]:
-        """Begin a transaction without any other writer; the rows of its first statements.
+    def begin(self, connection: sql.Connection, query: str = "SELECT 1") -> Rows:
+        """Begin a transaction without any other writer; the rows of a query without values.
 
         It sees everything that was committed before; closing the connection rolls it back.
         """
-        return self.run(connection, *self._begin, *first)[len(self._begin) :]
+        if not self.is_sqlite:  # all in one trip
+            return self.run(connection, (f"{self._begin};{query}", ()))
+        self.run(connection, ("BEGIN IMMEDIATE", ()))
+        return self.run(connection, (query, ()))
 
-    def commit(self, connection: sql.Connection, *last: Statement) -> None:
-        """Commit a transaction, after some last statements."""
-        self.run(connection, *last, ("COMMIT", ()))
+    def commit(self, connection: sql.Connection) -> None:
+        """Commit a transaction."""
+        self.run(connection, ("COMMIT", ()))
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
@@ -189,10 +188,8 @@ def _parse(url: str | Path) -> sql.URL:
 
 
 _KEY = int.from_bytes(hashlib.blake2b(b"tether events", digest_size=4).digest(), "big") >> 1
-_READ_COMMITTED = "BEGIN ISOLATION LEVEL READ COMMITTED", ()
-"""What waits for the lock sees what was committed meanwhile."""
-_LOCK = (
-    "SELECT set_config('lock_timeout', ?, true), "
-    "set_config('idle_in_transaction_session_timeout', ?, true), "
+_BEGIN = (  # what waits for the lock sees what was committed meanwhile
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT set_config('lock_timeout', '{limit}', true), "
+    "set_config('idle_in_transaction_session_timeout', '{limit}', true), "
     f"pg_advisory_xact_lock({_KEY}, hashtext(current_schema()))"
 )

@@ -27,11 +27,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -39,7 +38,7 @@ import sqlalchemy as sql
 
 from tether._core import signing
 from tether.runs.body import pack, unpack
-from tether.runs.databases import Database, Rows, Statement
+from tether.runs.databases import Database, Statement
 from tether.runs.errors import StoreError, TamperedError
 from tether.runs.outbox import OUTBOX_MARK, Outbox, Waiting
 from tether.runs.state import CACHED, NO_HEAD, NOBODY, SETTLED, State
@@ -87,8 +86,8 @@ blobs = sql.Table(
 
 # What every transaction says, in words that both databases take.
 _SINCE = (
-    "SELECT seq, kind, at, mark, CASE WHEN seq > ? THEN body END, head, signature "
-    "FROM tether_events WHERE seq >= ? ORDER BY seq LIMIT ?"
+    "SELECT seq, kind, at, mark, CASE WHEN seq > {0} THEN body END, head, signature "
+    "FROM tether_events WHERE seq >= {0} ORDER BY seq LIMIT {1}"
 )
 """The last event that is known, without its body, and some after it."""
 _FIND = "SELECT name, value FROM tether_claims WHERE name IN ({})"
@@ -104,15 +103,14 @@ EVENTS_PER_CACHE = 10_000
 """How many events, or hundredths of all, are folded again at most when a store is opened."""
 PURPOSE = "tether run"
 """What a signature of an event is for."""
-EVENTS_AT_ONCE = 1000
-EVENTS_PER_TRIP = 100
-"""How many events that others have appended are held at once, with their bodies."""
+EVENTS_AT_ONCE = 100
+"""How many events are read at once, with their bodies."""
 PROBE_SECONDS = 1.0
 """How often an idle writer tries a store that did not answer."""
 VALUES_PER_QUERY = 999
 """What every SQLite takes."""
-BYTES_PER_TRIP = 1 << 20
-"""Larger events are sent one after the other: there is a limit for what a statement may hold."""
+BYTES_PER_QUERY = 1 << 20
+"""A larger value has a statement of its own."""
 
 
 class Event(NamedTuple):
@@ -184,7 +182,6 @@ class Transaction:
         self.begin(b"")
         self.appended: list[Event] = []
         self.claimed: dict[bytes, bytes] = {}
-        self.known: dict[bytes, bytes | None] = {}  # None where there is no claim
 
     def begin(self, mark: bytes) -> None:
         """A job begins: its events have this mark, and all the same time."""
@@ -202,14 +199,12 @@ class Transaction:
 
     def find(self, names: list[bytes]) -> dict[bytes, bytes]:
         """The claims among these names, with their values."""
-        unknown = [name for name in names if name not in self.known]
-        for start in range(0, len(unknown), VALUES_PER_QUERY):
-            query = _find(unknown[start : start + VALUES_PER_QUERY])
-            self.known |= dict.fromkeys(query[1]) | dict(
-                self.log.database.run(self.connection, query)[0]
-            )
-        known = {name: self.claimed.get(name, self.known[name]) for name in names}
-        return {name: value for name, value in known.items() if value is not None}
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(names), VALUES_PER_QUERY):
+            part = names[start : start + VALUES_PER_QUERY]
+            query = _FIND.format(", ".join("?" * len(part)))
+            found |= dict(self.log.database.run(self.connection, (query, part)))
+        return found | {name: self.claimed[name] for name in names if name in self.claimed}
 
     def append(self, kind: str, body: bytes, claim: dict[bytes, bytes] | None = None) -> Event:
         """Add an event and fold it; what a job must refuse it refuses before."""
@@ -260,34 +255,28 @@ class Transaction:
             last = self.appended[-1]
             signature = signing.sign(last.head, self.log.key, purpose=PURPOSE)
             self.appended[-1] = last._replace(signature=signature)
-        is_small = sum(len(each.body) for each in self.appended) < BYTES_PER_TRIP
-        rows = [*_insert(_APPEND, self.appended, None if is_small else 1)]
-        rows += _insert(_CLAIM, [*self.claimed.items()])
-        ahead = max(len(rows) - 2, 0) if is_small else len(rows)
-        for each in rows[:ahead]:  # one after the other, where they are many
-            self.log.database.run(self.connection, each)
-        self.log.database.commit(self.connection, *rows[ahead:])
+        database = self.log.database
+        rows = [*_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])]
+        for each in rows[:-2]:
+            database.run(self.connection, each)
+        if rows:
+            database.run(self.connection, *rows[-2:])
+        database.commit(self.connection)
 
 
-def _since(seq: int) -> Statement:
-    """The query for an event, and for those after it."""
-    return _SINCE, (seq, seq, EVENTS_PER_TRIP)
-
-
-def _find(names: Sequence[bytes]) -> Statement:
-    """The query for claims."""
-    return _FIND.format(", ".join("?" * len(names))), names
-
-
-def _insert(
-    query: str, rows: Sequence[tuple[Any, ...]], count: int | None = None
-) -> Iterator[Statement]:
-    """Statements that insert rows, so many at a time, or as many as a statement takes."""
-    count = count or VALUES_PER_QUERY // (len(rows[0]) if rows else 1)
-    for start in range(0, len(rows), count):
-        part = rows[start : start + count]
-        places = f"({', '.join('?' * len(part[0]))})"
-        yield query.format(", ".join([places] * len(part))), [*chain(*part)]
+def _insert(query: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Statement]:
+    """Statements that insert rows, as many at a time as every database takes."""
+    places, values, room = list[str](), list[Any](), BYTES_PER_QUERY
+    for row in rows:
+        size = sum(len(each) for each in row if isinstance(each, bytes))
+        if places and (size > room or len(values) + len(row) > VALUES_PER_QUERY):
+            yield query.format(", ".join(places)), values
+            places, values, room = [], [], BYTES_PER_QUERY
+        places.append(f"({', '.join('?' * len(row))})")
+        values += row
+        room -= size
+    if places:
+        yield query.format(", ".join(places)), values
 
 
 def blob_digest(content: bytes) -> str:
@@ -302,9 +291,8 @@ def mark_claim(mark: bytes) -> dict[bytes, bytes]:
 
 _Outcome = tuple[Any, BaseException | None, list[Event]]
 """What a job returned or raised, and what it appended."""
-_Job = tuple[Callable[[Transaction], Any], Future[Any], Sequence[bytes]]
-"""What is to be done; its future is cancelled if its caller was told that nothing was stored; and
-claims that it will look up."""
+_Job = tuple[Callable[[Transaction], Any], Future[Any]]
+"""What is to be done; its future is cancelled if its caller was told that nothing was stored."""
 
 
 class EventLog:
@@ -360,24 +348,20 @@ class EventLog:
 
     def submit(self, work: Callable[[Transaction], Result], seconds: float | None = None) -> Result:
         """Run a job in the next transaction; what it returned, once that is committed."""
-        future, limit = self._enqueue(work, ()), self.deadline if seconds is None else seconds
+        future, limit = self._enqueue(work), self.deadline if seconds is None else seconds
         try:
             return future.result(limit)
         except TimeoutError:
             return self._give_up(future, limit)
 
-    async def submit_async(
-        self, work: Callable[[Transaction], Result], seconds: float, names: Sequence[bytes] = ()
-    ) -> Result:
-        """The same on an event loop; `names` are claims that the job will look up."""
-        future = self._enqueue(work, names)
+    async def submit_async(self, work: Callable[[Transaction], Result], seconds: float) -> Result:
+        """The same on an event loop."""
+        future = self._enqueue(work)
         answer = asyncio.wrap_future(future)
         await asyncio.wait((answer,), timeout=seconds)
         return answer.result() if answer.done() else self._give_up(future, seconds)
 
-    def _enqueue(
-        self, work: Callable[[Transaction], Result], names: Sequence[bytes]
-    ) -> Future[Result]:
+    def _enqueue(self, work: Callable[[Transaction], Result]) -> Future[Result]:
         if os.getpid() != self._process:
             raise StoreError(
                 f"{self.database.name} was opened before this process was forked: open it again"
@@ -388,7 +372,7 @@ class EventLog:
                 raise StoreError(f"{self.database.name} is closed")
             if self.tampered is not None:
                 raise self.tampered
-            self._waiting.append((work, future, names))
+            self._waiting.append((work, future))
             self._turn.notify()
         return future
 
@@ -428,10 +412,9 @@ class EventLog:
         self.state = State()
         self.is_ahead: bool = False  # whether the state has events that are not committed
 
-    def _catch_up(self, given: Iterable[tuple[Any, ...]]) -> None:
+    def _catch_up(self, rows: Iterator[tuple[Any, ...]]) -> None:
         """Fold what other processes have appended, and check that it follows."""
         name, event, seq, head = self.database.name, None, self.state.seq, self.state.head
-        rows = iter(given)
         if seq:
             known = next(rows, None)
             if known is None or known[0] != seq or known[5] != head:
@@ -449,11 +432,13 @@ class EventLog:
                 f"event {event.seq} ({event.kind}) of {name} is not signed with the key of this run"
             )
 
-    def _with_rest(self, connection: sql.Connection, rows: Rows) -> Iterator[tuple[Any, ...]]:
-        """Rows of events, and of all that follow."""
+    def _since(self, connection: sql.Connection) -> Iterator[tuple[Any, ...]]:
+        """Begin a transaction; the last event that is known, and all after it."""
+        rows = self.database.begin(connection, _SINCE.format(self.state.seq, EVENTS_AT_ONCE))
         yield from rows
-        while len(rows) == EVENTS_PER_TRIP:
-            rows = self.database.run(connection, _since(rows[-1][0]))[0]
+        while len(rows) == EVENTS_AT_ONCE:
+            query = _SINCE.format(rows[-1][0], EVENTS_AT_ONCE)
+            rows = self.database.run(connection, (query, ()))
             yield from rows[1:]
 
     def _load_cache(self, connection: sql.Connection) -> None:
@@ -503,7 +488,7 @@ class EventLog:
         outcomes = self._commit(batch)
         with self._turn:
             self._busy_since = 0.0
-        for (_, future, _), (result, error, appended) in zip(batch, outcomes, strict=True):
+        for (_, future), (result, error, appended) in zip(batch, outcomes, strict=True):
             if not future.set_running_or_notify_cancel():  # from here on nobody gives up
                 self._ghosts += appended
             elif error is not None:
@@ -546,19 +531,15 @@ class EventLog:
         waited = self.outbox.first(JOBS_PER_COMMIT) if self.outbox is not None else []
         if self.state.seq == 0:
             self._load_cache(self._connection)
-        names = [*{name for *_, known in batch for name in known}][:VALUES_PER_QUERY]
-        first = [_since(self.state.seq), *([_find(names)] if names else [])]
-        rows, *found = self.database.begin(self._connection, *first)
-        self._catch_up(self._with_rest(self._connection, rows))
+        self._catch_up(self._since(self._connection))
         transaction = Transaction(self, self._connection)
-        transaction.known = dict.fromkeys(names) | dict(chain(*found))
         last = self.state.latest.get(self.writer)  # it has disowned those before it
         self._ghosts = [each for each in self._ghosts if each.transaction == last]
         if self._ghosts:
             self._do(transaction, lambda t: t.disown(self._ghosts), transaction.own_mark)
         for each in waited:
             self._hand_over(transaction, each)
-        outcomes = [self._do(transaction, work, transaction.own_mark) for work, *_ in batch]
+        outcomes = [self._do(transaction, work, transaction.own_mark) for work, _ in batch]
         self._keep_cache(transaction)
         self._ghosts += transaction.appended  # if the commit fails, and comes nevertheless
         transaction.commit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -31,7 +31,7 @@ from tether.runs.keys import (
 )
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
-from tether.runs.run import ROWS_PER_EVENT, Result, Run, losses_in
+from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 from tether.runs.state import LOSS, State, Unit
@@ -279,12 +279,6 @@ class Release(Run):
     def _present(self, t: Transaction) -> State:
         self.begin_if_due(t)
         return t.state
-
-    async def submit_async(
-        self, job: Callable[[Transaction], Result], seconds: float, keys: Iterable[bytes] = ()
-    ) -> Result:
-        """What `submit` does, on an event loop, for a job that looks up these keys."""
-        return await self._log.submit_async(job, seconds, [key_name(key) for key in keys])
 
     def assign_in(
         self, t: Transaction, keys: list[bytes], outage: bool = False

@@ -195,6 +195,10 @@ class Run:
         """Run a job in one transaction; what it returned, once that is committed."""
         return self._log.submit(job, seconds)
 
+    async def submit_async(self, job: Callable[[Transaction], Result], seconds: float) -> Result:
+        """The same on an event loop."""
+        return await self._log.submit_async(job, seconds)
+
     def _call(self, kind: str, header: dict[str, Any], columns: Columns) -> Any:
         """Carry out a call in a transaction, or keep it in the outbox: then None.
 

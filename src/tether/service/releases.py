@@ -255,10 +255,8 @@ class ServedRelease(Served):
                     await asyncio.wait_for(self._is_full.wait(), GATHER_SECONDS)
             self._asked, items = [], [item for item, _ in asked]
             seconds = min(self.deadline, min(until for _, until in asked) - loop.time())
-            job = partial(self._carry_out, items)
             try:
-                keys = chain(*(each for each in items if isinstance(each, list)))
-                return await self.run.submit_async(job, seconds, keys)
+                return await self.run.submit_async(partial(self._carry_out, items), seconds)
             finally:
                 self._expected = len(items) + len(self._asked)
 
