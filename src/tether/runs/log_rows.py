@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tether._core.arrays import Floats, Integers
 from tether.policies.kept_contexts import NUMBERS, Format, decode, encode, format_of
 from tether.policies.shortlist import ShortlistRows
-from tether.runs.body import Columns, read_header, unpack
+from tether.runs.body import Columns, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events
 from tether.runs.state import NO_HEAD
@@ -98,7 +98,7 @@ class Contents:
         elif event.kind in self._pieces:
             self._waiting[event.seq] = event
         elif event.kind == "round":
-            for seq in read_header(event.body)["decision"].get("scored", ()):
+            for seq in unpack(event.body)[0]["decision"].get("scored", ()):
                 self.add(self._waiting[seq].kind, *unpack(self._waiting[seq].body))
             self._waiting = {}
 

@@ -277,10 +277,7 @@ def saved(policy: Any) -> tuple[bytes | None, str]:
 
 def compare_scores(name: str, scores: Floats, expected: Floats) -> None:
     """Refuse scores that differ from the stored ones."""
-    both_zero = np.isneginf(scores) & np.isneginf(expected)
-    with np.errstate(invalid="ignore"):
-        differs = np.abs(scores - expected) > SCORE_TOLERANCE * (1 + np.abs(expected))
-    differs = (differs | (np.isneginf(scores) != np.isneginf(expected))) & ~both_zero
+    differs = ~np.isclose(scores, expected, rtol=SCORE_TOLERANCE, atol=SCORE_TOLERANCE)
     if differs.any():
         row = int(np.argmax(differs))
         raise ChangedPolicyError(

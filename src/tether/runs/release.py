@@ -17,7 +17,7 @@ from tether.runs.actions import named_losses
 from tether.runs.body import Columns, pack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
-from tether.runs.event_log import Transaction
+from tether.runs.event_log import Result, Transaction
 from tether.runs.keys import (
     NEW,
     OLD,
@@ -31,7 +31,7 @@ from tether.runs.keys import (
 )
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
-from tether.runs.run import ROWS_PER_EVENT, Result, Run, losses_in
+from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 from tether.runs.state import LOSS, State, Unit

@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tether._core.arrays import Floats, Integers
 from tether._core.records import encode
 from tether.runs.body import Columns, pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
-from tether.runs.event_log import EventLog, Transaction
+from tether.runs.event_log import EventLog, Result, Transaction
 from tether.runs.history import History, read_history
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
@@ -24,8 +24,6 @@ from tether.runs.state import LOSS, REWARD
 
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
-
-Result = TypeVar("Result")
 
 ROWS_PER_EVENT = 50_000
 """A call with more rows is stored as several events."""

@@ -15,7 +15,7 @@ import sqlalchemy as sql
 from tether._core import signing
 from tether._core.records import encode
 from tether.policies.normalizer import Normalizer
-from tether.runs.body import pack, read_header, unpack
+from tether.runs.body import unpack
 from tether.runs.decide_beta import Evidence, decide_beta, drawn_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.decide_share import decide_share, is_over
@@ -70,7 +70,7 @@ class _Replay:
         self._needed = set[int]()
         for body in connection.execute(query).scalars():
             with suppress(ValueError):  # the chain names what cannot be read
-                self._needed.add(read_header(bytes(body)).get("seen", -1))
+                self._needed.add(unpack(bytes(body))[0].get("seen", -1))
 
     def findings(self, key: PublicKey | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
@@ -230,7 +230,7 @@ def _check_release_step(state: State, event: Event, header: dict[str, Any]) -> I
     by_hand = state.given.units_per_step is None and state.given.step_seconds is None
     if state.units and not by_hand and not is_over(state, now):
         yield f"step {header['number']} began before the last one was over"
-    yield from _compare(header, read_header(pack(decide_share(state, now))), STEP)
+    yield from _compare(header, decide_share(state, now), STEP)
 
 
 def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
@@ -240,8 +240,7 @@ def _check_ramp_step(state: State, header: dict[str, Any]) -> Iterator[str]:
     begins = header["ramp"] == number and not (goes_on and resumed)
     if not begins and state.given.units_per_step is not None and not is_ramp_over(state):
         yield f"step {number} began before the last one was over"
-    decided = decide_ramp(state, header["policy"], begins=begins)
-    yield from _compare(header, read_header(pack(decided)), STEP)
+    yield from _compare(header, decide_ramp(state, header["policy"], begins=begins), STEP)
 
 
 def _check_keys(
