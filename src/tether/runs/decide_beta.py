@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tether._core.arrays import Booleans, Floats
 from tether._core.contexts import labels
+from tether._core.records import encode
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import PolicyPath
@@ -312,7 +313,8 @@ def told(evidence: Evidence, found: Calibration) -> tuple[dict[str, Any], Calibr
         "warnings": list(found.warnings),
         "curve": _curve(found.binding),
     }
-    return {"level": found.log_beta, "reference": known.reference, "decision": decision}, found
+    header = {"level": found.log_beta, "reference": known.reference, "decision": decision}
+    return header | {"calibration": encode(found)}, found
 
 
 def by_safe(note: str) -> dict[str, Any]:

@@ -22,7 +22,6 @@ import numpy as np
 from tether._core.arrays import Floats, Integers
 from tether.runs.keys import NEW, OLD, is_below
 from tether.runs.shares import (
-    GROWTH_STEP,
     LARGEST_RELATIVE,
     Guardrail,
     confident_share,
@@ -92,7 +91,7 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
     share, reason = limited_share(state, min(shares.values()), last, reason)
     decision = {"shares": shares, "used": used, "reason": reason}
     decision |= {"finished": finished, "promises": promises}
-    return state.next_unit(min(share, most), decision, ramp=ramp)
+    return {"level": min(share, most), "decision": decision, "ramp": ramp}
 
 
 def limited_share(state: State, share: float, last: Unit | None, reason: str) -> tuple[float, str]:
@@ -100,7 +99,7 @@ def limited_share(state: State, share: float, last: Unit | None, reason: str) ->
     if state.standing is not None:
         return 0.0, f"alarm {state.standing} stood when the step began"
     if last is not None and last.level > 0:
-        most = grown(share, last.level, state.given.growth, GROWTH_STEP)
+        most = grown(share, last.level, state.given.growth)
         return most, "growth is limited" if most < share else reason
     return share, reason
 

@@ -60,12 +60,7 @@ def hashed_positions(
     >>> hashed_positions([b"ann", b"bob"], b"salt") >> np.uint64(48)
     array([38978, 14873], dtype=uint64)
     """
-    prepared = blake2b(digest_size=8, key=salt, person=purpose)
-    digests = []
-    for key in keys:
-        each = prepared.copy()
-        each.update(key)
-        digests.append(each.digest())
+    digests = [blake2b(key, digest_size=8, key=salt, person=purpose).digest() for key in keys]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 

@@ -23,8 +23,8 @@ from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events
 from tether.runs.state import NO_HEAD
 
-BYTES_PER_EVENT = 1 << 22
-"""Larger columns of scores and draws are stored as several events."""
+ROWS_PER_EVENT, BYTES_PER_EVENT = 50_000, 1 << 22
+"""What is larger is stored as several events."""
 
 
 # ---- the rows of a call -------------------------------------------------------------------------
@@ -157,11 +157,11 @@ def _whole(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     return pieces[0]
 
 
-def cut(columns: Columns, size: int | None = None) -> list[tuple[int, Columns]]:
+def cut(columns: Columns) -> list[tuple[int, Columns]]:
     """Columns in pieces that fit in an event, each with the row where it begins."""
     count = len(next(iter(columns.values()), ()))
     width = sum(column.nbytes for column in columns.values()) // max(count, 1)
-    size = size or max(1, min(count, BYTES_PER_EVENT // max(width, 1)))
+    size = max(1, min(ROWS_PER_EVENT, BYTES_PER_EVENT // max(width, 1)))
     return [
         (start, {name: column[start : start + size] for name, column in columns.items()})
         for start in range(0, count, size)

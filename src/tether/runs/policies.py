@@ -10,7 +10,6 @@ passed again must have the stored fingerprint, and score a few stored actions as
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -238,11 +237,8 @@ class Policies:
 
 def read_calibration(log: EventLog, unit: Unit) -> Calibration | None:
     """The calibration that a round began with; None where there was nothing to calibrate."""
-    _, columns = unpack(_read_event(log, unit.event).body)
-    if "calibration" not in columns:
-        return None
-    held = json.loads(str(columns["calibration"][0]))
-    found: Calibration = decode(Calibration, held, "calibration")
+    header, _ = unpack(_read_event(log, unit.event).body)
+    found: Calibration | None = decode(Calibration | None, header.get("calibration"), "calibration")
     return found
 
 

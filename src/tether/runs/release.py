@@ -23,15 +23,13 @@ from tether.runs.keys import (
     OLD,
     as_bytes,
     assigned,
-    claims_of,
     is_routed,
     key_name,
     last_rows,
     standing_rows,
 )
-from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
-from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
+from tether.runs.run import Run, append_rows, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 from tether.runs.state import LOSS, State, Unit
@@ -296,9 +294,7 @@ class Release(Run):
         is_fresh = columns["before"] < state.units[-1].before
         t.repeat(columns["before"][~is_fresh])
         fresh = {name: each[is_fresh] for name, each in columns.items()}
-        for _, part in cut(fresh, ROWS_PER_EVENT):
-            header = {"first": state.rows.size, "outage": outage}
-            t.append("rows", pack(header, **part), claims_of(state, header, part, index))
+        append_rows(t, {"outage": outage}, fresh, index)
         arms = dict(zip(keys, columns["arm"].tolist(), strict=True))
         return arms, set(fresh["key"].tolist())
 

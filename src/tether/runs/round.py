@@ -23,10 +23,10 @@ from tether.runs.decide_beta import needs_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import ChangedPolicyError, RoundOverError, StoreError, TamperedError
 from tether.runs.event_log import Transaction
-from tether.runs.keys import action_name, claims_of
-from tether.runs.log_rows import cut, encode_rows, same_formats
+from tether.runs.keys import action_name
+from tether.runs.log_rows import encode_rows, same_formats
 from tether.runs.policies import Coin, Deployed, read_calibration
-from tether.runs.run import ROWS_PER_EVENT
+from tether.runs.run import append_rows
 from tether.runs.state import SAFE, State, Unit
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Round:
             if stored_rows(t, keys or []) or stopped not in (None, state.is_stopped):
                 return present, state.is_stopped
             header, encoded = _encoded(state, drawn)
-            first = append_rows(t, header, columns | encoded)
+            first = append_rows(t, header, columns | encoded, {})
             return first + np.arange(len(drawn.actions), dtype=np.int64)
 
         return self._run.submit(job)
@@ -342,16 +342,6 @@ def stored_rows(t: Transaction, keys: list[str]) -> dict[int, int]:
     held = ((k, found.get(action_name(key))) for k, key in enumerate(keys))
     rows = {k: int.from_bytes(row, "little") for k, row in held if row is not None}
     return {k: row for k, row in rows.items() if t.state.rows["answers"][row]}
-
-
-def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:
-    """Append the rows of one call; the first of them."""
-    first = t.state.rows.size
-    for start, part in cut(columns, ROWS_PER_EVENT):
-        header |= {"unit": len(t.state.units), "first": first + start}
-        t.append("rows", pack(header, **part), claims_of(t.state, header, part, {}))
-        header = {key: value for key, value in header.items() if key != "waited"}
-    return first
 
 
 def _encoded(state: State, drawn: Drawn) -> tuple[dict[str, Any], Columns]:

@@ -17,6 +17,7 @@ from tether.runs.body import Columns, pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
 from tether.runs.event_log import EventLog, Result, Transaction
 from tether.runs.history import History, read_history
+from tether.runs.keys import Index, claims_of
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
 from tether.runs.settings import Settings
@@ -25,8 +26,6 @@ from tether.runs.state import LOSS, REWARD
 if TYPE_CHECKING:
     from tether._core.signing import PrivateKey, PublicKey
 
-ROWS_PER_EVENT = 50_000
-"""A call with more rows is stored as several events."""
 PATIENCE = 600.0
 """How many seconds opening, history and verification may take."""
 
@@ -236,9 +235,18 @@ class Run:
         counts = {name: ~np.isnan(values) for name, values in new.items()}
         chosen = np.flatnonzero(np.any(list(counts.values()), axis=0))
         held = {name: each[chosen] for name, each in {"row": rows, **new}.items()}
-        for _, part in cut(held, ROWS_PER_EVENT):
+        for _, part in cut(held):
             t.append("losses", pack({}, **part))
         return int(sum(each.sum() for name, each in counts.items() if name != REWARD))
+
+
+def append_rows(t: Transaction, header: dict[str, Any], columns: Columns, index: Index) -> int:
+    """Append the rows of one call, given the claims on their keys before it; the first of them."""
+    first = t.state.rows.size
+    for start, part in cut(columns):
+        held = {**header, "first": first + start}
+        t.append("rows", pack(held, **part), claims_of(t.state, held, part, index))
+    return first
 
 
 def losses_in(columns: Columns) -> Columns:

@@ -321,19 +321,17 @@ class Shift:
     """
 
     start: int = 0
-    _seen: int = field(default=0, init=False)
     _monitor: ShiftMonitor | None = field(default=None, init=False)
 
     def shown(self, settings: Settings, scores: NDArray[Any]) -> tuple[str, str] | None:
         """The alarm that the scores of all rows raise, if any."""
-        if settings.stop is None or len(scores) < self.start + REFERENCE_CONTEXTS:
+        begin = self.start + REFERENCE_CONTEXTS
+        if settings.stop is None or len(scores) < begin:
             return None
         if self._monitor is None:
-            self._seen = self.start + REFERENCE_CONTEXTS
             rng = np.random.default_rng([settings.seed, self.start])
-            reference = scores[self.start : self._seen]
-            self._monitor = ShiftMonitor(reference, settings.stop, rng=rng)
-        new, self._seen = scores[self._seen :], len(scores)
+            self._monitor = ShiftMonitor(scores[self.start : begin], settings.stop, rng=rng)
+        new = scores[begin + self._monitor.status.seen :]
         if not len(new):
             return None
         status = self._monitor.update(new)
