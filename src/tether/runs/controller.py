@@ -10,12 +10,12 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
+from tether._core import signing, validate
 from tether._core.arrays import Contexts, Integers
 from tether._core.contexts import as_contexts
 from tether.control.calibration import Calibration
@@ -39,9 +39,6 @@ from tether.runs.score import Scorer
 from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
 from tether.runs.state import REWARD, State, Unit
-
-if TYPE_CHECKING:
-    from tether._core.signing import PrivateKey
 
 MAX_NAME_LENGTH = 200
 
@@ -147,7 +144,7 @@ class Controller(Run):
         policies: PolicyLookup = None,
         deadline: float = 5.0,
         fallback: str | Path | None = None,
-        key: PrivateKey | None = None,
+        key: signing.PrivateKey | None = None,
         seed: int = 0,
     ) -> None:
         chosen, step = _find_family(family)
@@ -330,9 +327,8 @@ class Controller(Run):
         return None if unit is None else self._round_of(unit)
 
     def _round_of(self, unit: Unit) -> Round:
-        serves = self.settings.decides_shares or unit.level > -math.inf
         retired = self.submit(lambda t: unit.number in t.state.retired)
-        is_deployed = unit.policy is not None and serves and not retired
+        is_deployed = unit.policy is not None and unit.level > -math.inf and not retired
         return Round(self, unit, self._policies.of(unit) if is_deployed else None)
 
     # ---- rows ---------------------------------------------------------------------------------

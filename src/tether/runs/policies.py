@@ -118,7 +118,7 @@ class Policies:
     def __init__(self, safe: Any, family: Family | None, lookup: PolicyLookup) -> None:
         self._path = family if isinstance(family, PathFamily) else None
         self._ramps = family is None
-        self._lookup = lookup
+        self._lookup = lookup if callable(lookup) else (lookup or {}).get
         self.shortlist = safe if isinstance(safe, Shortlist) else None
         if self.shortlist is not None and (self._ramps or self._path):
             raise TypeError(
@@ -218,10 +218,8 @@ class Policies:
         return Deployed(optimized, policy, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any]) -> Any:
-        name, lookup = str(unit.policy), self._lookup
-        policy = None
-        if lookup is not None:
-            policy = lookup(name) if callable(lookup) else lookup.get(name)
+        name = str(unit.policy)
+        policy = self._lookup(name)
         if policy is None and held["blob"] is not None:
             from tether.saving import policy_from_bytes
 

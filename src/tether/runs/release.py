@@ -6,12 +6,12 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
+from tether._core import signing, validate
 from tether._core.arrays import Integers, plain_array
 from tether.runs.actions import named_losses
 from tether.runs.body import Columns, pack
@@ -33,9 +33,6 @@ from tether.runs.run import Run, append_rows, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 from tether.runs.state import LOSS, State, Unit
-
-if TYPE_CHECKING:
-    from tether._core.signing import PrivateKey
 
 Key = str | bytes | int
 SYSTEMS = ("old", "new")
@@ -113,7 +110,7 @@ class Release(Run):
         outcome_deadline: timedelta | None = None,
         deadline: float = 5.0,
         fallback: str | Path | None = None,
-        key: PrivateKey | None = None,
+        key: signing.PrivateKey | None = None,
     ) -> None:
         given = None
         if guardrails is not None:

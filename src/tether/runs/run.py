@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from tether.runs.outbox import Outbox
 from tether.runs.settings import Settings
 from tether.runs.state import LOSS, REWARD
 
-if TYPE_CHECKING:
-    from tether._core.signing import PrivateKey, PublicKey
-
 PATIENCE = 600.0
 """How many seconds opening, history and verification may take."""
 
@@ -39,7 +36,7 @@ class Run:
         given: Settings | None,
         *,
         deadline: float = 5.0,
-        key: PrivateKey | None = None,
+        key: signing.PrivateKey | None = None,
         outbox: Outbox | None = None,
         free: tuple[str, ...] = (),
     ) -> None:
@@ -66,7 +63,7 @@ class Run:
 
     @classmethod
     def open(
-        cls, store: str | Path, *, deadline: float = 5.0, key: PrivateKey | None = None
+        cls, store: str | Path, *, deadline: float = 5.0, key: signing.PrivateKey | None = None
     ) -> Run:
         """Open any run that exists, without its policies: to look, verify, halt or resume.
 
@@ -137,7 +134,7 @@ class Run:
         """
         self.append_act("retire", reason, actor, subject=str(number))
 
-    def verify(self, key: PublicKey | None = None) -> list[str]:
+    def verify(self, key: signing.PublicKey | None = None) -> list[str]:
         """Replay everything and compare; what is wrong, in words.
 
         Parameters

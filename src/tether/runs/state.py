@@ -120,10 +120,6 @@ class Columns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._stored[name][: self.size]
 
-    def copy(self) -> Columns:
-        """The same rows, to which none are added."""
-        return Columns({name: column.copy() for name, column in self.dump().items()})
-
     def dump(self) -> dict[str, NDArray[Any]]:
         """All columns."""
         return {name: self[name] for name in self._stored}
@@ -235,7 +231,7 @@ class State:
     def copy(self) -> State:
         """The rows, losses, units and looks of this moment, to decide on; not for folding on."""
         other = copy.copy(self)
-        other.rows = self.rows.copy()
+        other.rows = Columns({name: each.copy() for name, each in self.rows.dump().items()})
         other.units, other.acts, other.looks = [*self.units], [*self.acts], [*self.looks]
         return other
 

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
@@ -37,9 +37,6 @@ from tether.runs.log_rows import Contents
 from tether.runs.settings import RELEASE
 from tether.runs.state import CACHED, LOSS, REWARD, State
 
-if TYPE_CHECKING:
-    from tether._core.signing import PublicKey
-
 TOLERANCE = 1e-6
 """How far, relatively, numbers of a calibration may be from those computed again elsewhere."""
 ROUNDED = {"warnings", "curve", "probes"}
@@ -48,7 +45,7 @@ MOST_ERRORS = 6.0
 """A normalizing constant further, in standard errors, from that of the stored draws is forged."""
 
 
-def verify_log(log: EventLog, key: PublicKey | None = None) -> list[str]:
+def verify_log(log: EventLog, key: signing.PublicKey | None = None) -> list[str]:
     """Everything that is wrong with a log: its chain, rules, decisions, index and cache."""
     public = log.public_key if key is None else signing.read_public_key(key)
     return log.read(lambda connection: _Replay(connection).findings(public))
@@ -69,7 +66,7 @@ class _Replay:
             with suppress(ValueError):  # the chain names what cannot be read
                 self._needed.add(unpack(bytes(body))[0].get("seen", -1))
 
-    def findings(self, key: PublicKey | None) -> list[str]:
+    def findings(self, key: signing.PublicKey | None) -> list[str]:
         """What is wrong, in the order of events; a broken chain ends it."""
         event, found = None, self._found
         try:
@@ -159,7 +156,7 @@ class _Replay:
         if (psi is None) != (drawn is None) or (drawn and not _agrees(psi, drawn)):
             yield f"the normalizing constant of round {number} is not that of its draws"
 
-    def _check_signature(self, last: Event, key: PublicKey | None) -> None:
+    def _check_signature(self, last: Event, key: signing.PublicKey | None) -> None:
         if key is None:
             if self._state.is_signed and last.signature is None:
                 self._found.append("the run is signed, but its last event is not")

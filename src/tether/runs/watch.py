@@ -179,8 +179,7 @@ class Stop:
         """Let the bets run over all rows before this one."""
         if until <= self.counted:
             return
-        rows = np.arange(self.counted, until)
-        rows = rows[state.rows["answers"][rows] > 0]
+        rows = state.kept(slice(self.counted, until))
         for place in range(len(self.bets)):
             self._move(state, place, rows, +1)
         self.counted = until
@@ -262,11 +261,11 @@ class Stop:
             return
         due = now - int(deadline * 1e6)
         until = int(np.searchsorted(state.rows["at"], due, side="right"))
-        rows = np.arange(max(self.overdue_before, self.from_row), until)
-        if not len(rows):
+        begin = max(self.overdue_before, self.from_row)
+        if until <= begin:
             return
         self._count(state, until)
-        rows = rows[state.rows["answers"][rows] > 0]
+        rows = state.kept(slice(begin, until))
         for place, bet in enumerate(self.bets):
             silent = rows[np.isnan(state.loss(bet.name)[rows])]
             self._move(state, place, silent, -1, math.nan)
