@@ -108,11 +108,6 @@ def is_last(header):
     return header["policy"] == "policy 3"
 
 
-def edit_calibration(header, columns):
-    """What a process serves that restores the round."""
-    header["calibration"]["log_beta"] += 1
-
-
 def change_psi(header, columns):
     header["decision"]["log_psi"][0] -= 0.2
 
@@ -136,10 +131,8 @@ FORGERIES = {
     **{f"psi of an error of {e:g}": other_psi([3.0, e]) for e in (-1e9, math.nan, math.inf)},
     "psi that is no number": other_psi([math.nan, 0.01]),
     "no psi": other_psi(None),
-    "calibration": forger("round", edit_calibration, is_last),
-    "first": forger(
-        "rows", lambda h, c: h.update(first=h["first"] + 1), lambda h: h["first"] == 1200
-    ),
+    "calibration": forger("round", lambda h, c: h["calibration"].update(log_beta=1.0), is_last),
+    "first": forger("rows", lambda h, c: h.update(first=h["first"] + 1)),
 }
 
 

@@ -33,14 +33,12 @@ from tether.runs.export_log import accepted, exported, write_log
 from tether.runs.log_rows import Contents, encode_rows
 from tether.runs.outbox import Outbox
 from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, saved
-from tether.runs.round import Round
+from tether.runs.round import MAX_NAME_LENGTH, Round
 from tether.runs.run import PATIENCE, Run, act_header, append_rows, losses_in
 from tether.runs.score import Scorer
 from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
 from tether.runs.state import REWARD, State, Unit
-
-MAX_NAME_LENGTH = 200
 
 
 class Controller(Run):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core.arrays import Booleans, Integers
 from tether.runs.body import Columns
 from tether.runs.settings import RELEASE
-
-if TYPE_CHECKING:
-    from tether.runs.state import State
+from tether.runs.state import State
 
 OLD, NEW = 0, 1
 """The arms: the safe policy or old system, and the optimized policy or new system."""

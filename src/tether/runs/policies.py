@@ -110,7 +110,8 @@ class Deployed:
 class Policies:
     """The safe policy of a run as its rows are stored, and the policies of its rounds.
 
-    `log`, from which they are restored, is given once it is open.
+    `log`, from which they are restored, is given once it is open. `safe_fingerprint` is that of the
+    safe policy, which draws the candidates on shortlists; empty if unknown.
     """
 
     log: EventLog
@@ -126,17 +127,10 @@ class Policies:
             )
         given = safe if self.shortlist is None else self.shortlist.uniform
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
+        self._drawing = self.safe if self.shortlist is None else self.shortlist.safe
+        self.safe_fingerprint = fingerprint(self._drawing) or ""
         self._deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
         self._lock = RLock()
-
-    @property
-    def safe_fingerprint(self) -> str:
-        """That of the safe policy, which draws the candidates on shortlists; empty if unknown."""
-        return fingerprint(self._drawing) or ""
-
-    @property
-    def _drawing(self) -> Any:
-        return self.safe if self.shortlist is None else self.shortlist.safe
 
     def optimized(self, name: str, given: Any) -> Any:
         """What a user passes as the optimized policy, over what is stored."""

@@ -32,8 +32,8 @@ from tether.runs.state import SAFE, State, Unit
 if TYPE_CHECKING:
     from tether.runs.controller import Controller
 
-MAX_KEY_LENGTH = 200
-"""How long an idempotency key may be."""
+MAX_NAME_LENGTH = 200
+"""How long an idempotency key or the name of a policy may be."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,13 @@ class Round:
     def __init__(self, run: Controller, unit: Unit, deployed: Deployed | None) -> None:
         self._run, self._policies = run, run._policies
         self._unit, self._deployed = unit, deployed
+        self._is_ramp = run.settings.decides_shares
         self.number, self.reference, self.decision = unit.number, unit.reference, unit.decision
         self.note = str(unit.decision.get("reason", ""))
 
     def __repr__(self) -> str:
         level = f"share={self.share:.6g}" if self._is_ramp else f"beta={self.beta:.6g}"
         return f"Round({self.number}, {level}{f', note={self.note!r}' if self.note else ''})"
-
-    @property
-    def _is_ramp(self) -> bool:
-        return self._run.settings.decides_shares
 
     @property
     def beta(self) -> float:
@@ -357,9 +354,9 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
     names = [keys] if isinstance(keys, str) else list(keys)
     validate.same_length("keys", names, "contexts", count)
     for each in names:
-        if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH or "\0" in each:
+        if not isinstance(each, str) or not 0 < len(each) <= MAX_NAME_LENGTH or "\0" in each:
             raise ValueError(
-                f"keys must be text of 1 to {MAX_KEY_LENGTH} characters without NUL, got {each!r}"
+                f"keys must be text of 1 to {MAX_NAME_LENGTH} characters without NUL, got {each!r}"
             )
     if len(set(names)) < len(names):
         raise ValueError(f"keys must be unique, got {names!r:.200}")

@@ -193,7 +193,7 @@ class Scorer(Evidence):
         """The distinct contexts, and how many draws each of them has."""
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
-        if self._by_who_acted:
+        if self.by_who_acted:
             blocks = int(repeats.max())  # every row needs draws of its own
         budget = find_family(self.known.given.family).max_draws or DEFAULT_BUDGET
         return take(contexts, np.sort(first)), blocks * budget

@@ -260,9 +260,7 @@ def _check_actions(
     if unit is None or (by_policy and state.is_stopped):
         yield "a policy other than the safe one acted while the run was stopped"
         return
-    known = (arm == 0) | (arm == 1)
-    if unit.reference and ramps:
-        known |= arm == -unit.reference
+    known = np.isin(arm, (0, 1, -unit.reference if ramps else 0))
     serves = unit.policy is not None and not (ramps and unit.level == 0)
     if not known.all() or (by_policy and not serves):
         yield f"actions of a policy that round {unit.number} does not serve"
