@@ -24,7 +24,6 @@ from benchmarks.cases import Case
 from tether.runs import Release, decide_share, relative, watch
 from tether.runs.keys import NEW, is_below
 from tether.runs.shares import (
-    GROWTH_STEP,
     Guardrail,
     fresh_share,
     grown,
@@ -179,7 +178,7 @@ class Pure:
         if self.limit.is_relative:
             self.finished |= log_wealth(np.array(self.finish)) >= LIMIT
             share = 1.0 if self.finished else min(share, decide_share.LARGEST_RELATIVE)
-        self._begin(grown(share, self.levels[-1], self.growth, GROWTH_STEP))
+        self._begin(grown(share, self.levels[-1], self.growth))
 
     def close(self) -> None:
         """Nothing is held."""

@@ -142,7 +142,7 @@ added keys get more than is left
   - low + (1 - low / within) * beyond
   + low + beyond
 unlimited growth
-  - min(share, factor * last + step)
+  - min(share, factor * last + GROWTH_STEP)
   + share
 runs/decide_share.py | tests/runs/test_release.py tests/runs/test_processes.py
 the largest share of several guardrails

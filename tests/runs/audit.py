@@ -133,7 +133,8 @@ def _check_step(found: Audit, header: dict[str, Any]) -> None:
     if shares:
         share = min(share, Fraction(settings["growth"]) * shares[-1] + Fraction(2, 100))
     if abs(float(share) - header["level"]) > 1e-9:
-        found.wrong.append(f"step {header['number']} has {header['level']}, not {float(share)}")
+        number = len(found.steps) + 1
+        found.wrong.append(f"step {number} has {header['level']}, not {float(share)}")
 
 
 def _gap(losses: list[float], rho: Fraction) -> Fraction:

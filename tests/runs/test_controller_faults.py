@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 
@@ -106,13 +105,7 @@ def is_decided(header):
 
 def is_last(header):
     """The last round: no later beta rests on it."""
-    return header["number"] == 4
-
-
-def edit_calibration(header, columns):
-    """What a process serves that restores the round."""
-    held = json.loads(str(columns["calibration"][0]))
-    columns["calibration"] = np.array([json.dumps(held | {"log_beta": held["log_beta"] + 1})])
+    return header["policy"] == "policy 3"
 
 
 def change_psi(header, columns):
@@ -133,13 +126,13 @@ FORGERIES = {
     "looks": forger("round", lambda h, c: h["decision"].update(looks=7), is_decided),
     "policy": forger("round", lambda h, c: h["decision"].update(looked="another"), is_decided),
     "seen": forger("round", lambda h, c: h.update(seen=2), is_decided),
-    "rows": forger("rows", lambda h, c: c.update(arm=c["arm"] + 1), lambda h: h["unit"] == 1),
+    "rows": forger("rows", lambda h, c: c.update(arm=c["arm"] + 1), lambda h: h["first"] == 0),
     "psi": forger("round", change_psi, is_last),
     **{f"psi of an error of {e:g}": other_psi([3.0, e]) for e in (-1e9, math.nan, math.inf)},
     "psi that is no number": other_psi([math.nan, 0.01]),
     "no psi": other_psi(None),
-    "calibration": forger("round", edit_calibration, is_last),
-    "first": forger("rows", lambda h, c: h.update(first=h["first"] + 1), lambda h: h["unit"] == 4),
+    "calibration": forger("round", lambda h, c: h["calibration"].update(log_beta=1.0), is_last),
+    "first": forger("rows", lambda h, c: h.update(first=h["first"] + 1)),
 }
 
 

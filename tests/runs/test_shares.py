@@ -56,7 +56,7 @@ def test_an_old_system_above_what_is_tolerated_leaves_nothing_and_growth_is_limi
         assert shares.fresh_share(none, old, 0.1) == 0
         assert shares.sticky_share(none, none, 0.3, old, 0.1) == 0
         assert shares.confident_share(none, none, 0.3, old, 0.1, 0.01) == 0
-    assert shares.grown(1.0, 0.2, 3.0, 0.02) == pytest.approx(0.62)
+    assert shares.grown(1.0, 0.2, 3.0) == pytest.approx(0.62)
 
 
 @given(

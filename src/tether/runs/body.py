@@ -53,8 +53,8 @@ def pack(header: dict[str, Any], **columns: NDArray[Any]) -> bytes:
 def unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
     """Undo `pack`; anything else than what it wrote is a ValueError."""
     try:
-        header, at = _read_header(body)
-        columns = Columns()
+        at = 4 + int.from_bytes(body[:4], "little")
+        header, columns = dict(json.loads(body[4:at])), Columns()
         for name, kind, shape in header.pop("columns"):
             values, at = _read_column(body, at, kind, math.prod(shape))
             columns[name] = values.reshape(shape)
@@ -65,18 +65,6 @@ def unpack(body: bytes) -> tuple[dict[str, Any], Columns]:
         raise ValueError(
             f"these {len(body)} bytes are not the body of an event: {error}"
         ) from error
-
-
-def read_header(body: bytes) -> dict[str, Any]:
-    """The header alone."""
-    header, _ = _read_header(body)
-    header.pop("columns", None)
-    return header
-
-
-def _read_header(body: bytes) -> tuple[dict[str, Any], int]:
-    end = 4 + int.from_bytes(body[:4], "little")
-    return dict(json.loads(body[4:end])), end
 
 
 def _read_column(body: bytes, at: int, kind: str, count: int) -> tuple[NDArray[Any], int]:

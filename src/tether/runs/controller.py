@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import secrets
@@ -11,15 +10,14 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
+from tether._core import signing, validate
 from tether._core.arrays import Contexts, Integers
 from tether._core.contexts import as_contexts
-from tether._core.records import encode
 from tether.control.calibration import Calibration
 from tether.control.families import BudgetedClip, Clip, Family, Mix, PathFamily, find_family
 from tether.policies.policy import PolicyLike
@@ -35,17 +33,12 @@ from tether.runs.export_log import accepted, exported, write_log
 from tether.runs.log_rows import Contents, encode_rows
 from tether.runs.outbox import Outbox
 from tether.runs.policies import Deployed, Policies, PolicyLookup, Probe, saved
-from tether.runs.round import Round, append_rows
-from tether.runs.run import PATIENCE, Run, act_header, losses_in
+from tether.runs.round import MAX_NAME_LENGTH, Round
+from tether.runs.run import PATIENCE, Run, act_header, append_rows, losses_in
 from tether.runs.score import Scorer
 from tether.runs.settings import CONTROLLER, RAMP, Settings, rows_or_seconds
 from tether.runs.shares import Guardrail
 from tether.runs.state import REWARD, State, Unit
-
-if TYPE_CHECKING:
-    from tether._core.signing import PrivateKey
-
-MAX_NAME_LENGTH = 200
 
 
 class Controller(Run):
@@ -149,7 +142,7 @@ class Controller(Run):
         policies: PolicyLookup = None,
         deadline: float = 5.0,
         fallback: str | Path | None = None,
-        key: PrivateKey | None = None,
+        key: signing.PrivateKey | None = None,
         seed: int = 0,
     ) -> None:
         chosen, step = _find_family(family)
@@ -244,7 +237,7 @@ class Controller(Run):
                 raise ValueError(
                     f"name must be text of 1 to {MAX_NAME_LENGTH} characters, got {name!r}"
                 )
-            decided, found, deployed = by_safe("no policy was given"), None, None
+            decided, deployed = by_safe("no policy was given"), None
             if optimized is None:
                 pass
             elif self.settings.decides_shares:
@@ -254,12 +247,9 @@ class Controller(Run):
             elif not rows_in_use(known)[0].any():
                 decided = by_safe("no losses to calibrate on yet: the safe policy serves")
             else:
-                decided, found, deployed = self._calibrate(known, optimized, name, calibration)
+                decided, deployed = self._calibrate(known, optimized, name, calibration)
             content, problem = (None, "") if optimized is None else saved(optimized)
             policy = {"name": name, "fingerprint": fingerprint(optimized), "problem": problem}
-            columns = {}
-            if found is not None:
-                columns["calibration"] = np.array([json.dumps(encode(found))], dtype=object)
 
             def job(t: Transaction) -> Unit:
                 named = None if optimized is None else name
@@ -273,8 +263,8 @@ class Controller(Run):
                 if t.state.given.decides_shares:
                     header = decide_ramp(t.state, named, begins=True)
                 else:
-                    header = t.state.next_unit(**{"seen": known.seq, **decided}, policy=named)
-                t.append("round", pack(header, **columns))
+                    header = {"seen": known.seq, **decided, "policy": named}
+                t.append("round", pack(header))
                 return t.state.units[-1]
 
             unit = self.submit(job, PATIENCE)
@@ -284,8 +274,8 @@ class Controller(Run):
 
     def _calibrate(
         self, known: State, optimized: Any, name: str, given: Calibration | None
-    ) -> tuple[dict[str, Any], Calibration, Deployed | None]:
-        """The header of a round, its calibration, and what it deploys; scores are stored."""
+    ) -> tuple[dict[str, Any], Deployed | None]:
+        """The header of a round, and what it deploys; scores are stored."""
         number, subject = len(known.units) + 1, fingerprint(optimized) or name
         if given is not None:
             seen = exported(given)[1]
@@ -306,7 +296,7 @@ class Controller(Run):
             self.submit(partial(Transaction.append, kind=kind, body=body), PATIENCE).seq
             for kind, body in scorer.new  # one by one, so that others can act meanwhile
         ]
-        return decided, found, deployed
+        return decided, deployed
 
     def advance(self) -> Round:
         """Begin the next step of the present policy in a ramp, with a share from its rows so far.
@@ -335,9 +325,8 @@ class Controller(Run):
         return None if unit is None else self._round_of(unit)
 
     def _round_of(self, unit: Unit) -> Round:
-        serves = self.settings.decides_shares or unit.level > -math.inf
         retired = self.submit(lambda t: unit.number in t.state.retired)
-        is_deployed = unit.policy is not None and serves and not retired
+        is_deployed = unit.policy is not None and unit.level > -math.inf and not retired
         return Round(self, unit, self._policies.of(unit) if is_deployed else None)
 
     # ---- rows ---------------------------------------------------------------------------------
@@ -499,7 +488,7 @@ class Controller(Run):
         self, t: Transaction, kind: str, header: dict[str, Any], columns: Columns
     ) -> int:
         if kind == "rows":
-            return append_rows(t, header, columns)
+            return append_rows(t, header, columns, {})
         ids = columns["id"]
         rows = rows_of(t.state, ids)
         gone = ids[t.state.rows["answers"][rows] == 0]

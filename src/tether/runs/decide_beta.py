@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tether._core.arrays import Booleans, Floats
 from tether._core.contexts import labels
+from tether._core.records import encode
 from tether.control.calibrate import calibrate
 from tether.control.calibration import Calibration, LossResult, why_not_useful
 from tether.control.columns import PolicyPath
@@ -105,6 +106,8 @@ class Evidence:
         self.known, self.contents, self.subject, self.given = known, contents, subject, given
         self.number, self.where = len(known.units) + 1, known.calibration_rows
         self.used, self.losses, self.note = rows_in_use(known)
+        # whether rows are weighted by the policies that acted, not by their mixture
+        self.by_who_acted = known.given.confidence is not None or known.given.rule == "promise"
         self.served = known.served[self.where][self.used]
         numbers, counts = np.unique(self.served, return_counts=True)
         self.counts: dict[int, int] = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
@@ -162,7 +165,7 @@ class Evidence:
         columns: dict[str, Any] = {}
         if set(self.counts) != {reference}:
             tables["mix"] = _mixture(densities, self.counts)
-            if self._by_who_acted:
+            if self.by_who_acted:
                 who_acted = self._who_acted(densities, exact_limits=kind != PATH)
                 tables["logged"], columns["log_base_limit"] = who_acted
         for name, values in tables.items():
@@ -246,11 +249,6 @@ class Evidence:
         density, error = density_with_error(family, *both, log_beta, normalizer)
         return Density(density, np.hypot(error, reference.error))
 
-    @property
-    def _by_who_acted(self) -> bool:
-        """Whether rows are weighted by the policies that acted, not by their mixture."""
-        return self.known.given.confidence is not None or self.known.given.rule == "promise"
-
     def _ratio_error(self, densities: Mapping[int, Density]) -> float:
         """One plus the largest relative variance of a density that weights divide by.
 
@@ -264,7 +262,7 @@ class Evidence:
         variance = np.zeros(len(served))
         for number, count in counts.items():
             density = densities[number]
-            own = (served == number) & self._by_who_acted
+            own = (served == number) & self.by_who_acted
             share = np.exp(np.log(count) + density.log - log_mix)
             variance += np.where(own, 1.0, share**2) * density.error**2
         if set(counts) != {reference}:
@@ -312,7 +310,8 @@ def told(evidence: Evidence, found: Calibration) -> tuple[dict[str, Any], Calibr
         "warnings": list(found.warnings),
         "curve": _curve(found.binding),
     }
-    return {"level": found.log_beta, "reference": known.reference, "decision": decision}, found
+    header = {"level": found.log_beta, "reference": known.reference, "decision": decision}
+    return header | {"calibration": encode(found)}, found
 
 
 def by_safe(note: str) -> dict[str, Any]:

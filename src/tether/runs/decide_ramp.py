@@ -45,7 +45,7 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
     last, number = state.last, len(state.units) + 1
     header: dict[str, Any] = {"ramp": number, "policy": policy, "reference": SAFE}
     if policy is None:
-        return state.next_unit(0.0, {"reason": "no policy was given"}, **header)
+        return header | {"level": 0.0, "decision": {"reason": "no policy was given"}}
     if begins or last is None or last.cleared != state.cleared:
         last, window = None, (0, -1)
         header["reference"] = _find_reference(state)
@@ -65,7 +65,7 @@ def decide_ramp(state: State, policy: str | None, *, begins: bool) -> dict[str, 
     promises = {name: limit.tolerated for name, limit in state.given.limits.items()}
     share, reason = limited_share(state, min(shares.values()), last, reason)
     decision = {"shares": shares, "window": list(window), "reason": reason, "promises": promises}
-    return state.next_unit(share, decision, **header)
+    return header | {"level": share, "decision": decision}
 
 
 def _shares(state: State, reference: int, old: Integers, new: Integers) -> dict[str, float]:

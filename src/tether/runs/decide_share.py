@@ -22,7 +22,6 @@ import numpy as np
 from tether._core.arrays import Floats, Integers
 from tether.runs.keys import NEW, OLD, is_below
 from tether.runs.shares import (
-    GROWTH_STEP,
     LARGEST_RELATIVE,
     Guardrail,
     confident_share,
@@ -92,7 +91,7 @@ def decide_share(state: State, now: int) -> dict[str, Any]:
     share, reason = limited_share(state, min(shares.values()), last, reason)
     decision = {"shares": shares, "used": used, "reason": reason}
     decision |= {"finished": finished, "promises": promises}
-    return state.next_unit(min(share, most), decision, ramp=ramp)
+    return {"level": min(share, most), "decision": decision, "ramp": ramp}
 
 
 def limited_share(state: State, share: float, last: Unit | None, reason: str) -> tuple[float, str]:
@@ -100,7 +99,7 @@ def limited_share(state: State, share: float, last: Unit | None, reason: str) ->
     if state.standing is not None:
         return 0.0, f"alarm {state.standing} stood when the step began"
     if last is not None and last.level > 0:
-        most = grown(share, last.level, state.given.growth, GROWTH_STEP)
+        most = grown(share, last.level, state.given.growth)
         return most, "growth is limited" if most < share else reason
     return share, reason
 
@@ -148,12 +147,13 @@ def old_risk(state: State, name: str, error: float | None = None) -> float | Non
     if given is not None:
         count, total = given.rows, given.total / limit.bound
         losses = np.repeat([1.0, 0.0], [math.ceil(total), count - math.ceil(total)])
-    elif (first := _first_step(state)) is not None:
-        rows = state.kept(state.of_unit(first.number), OLD)
+    else:  # the first step that collected rows of the old system
+        steps = (state.of_unit(unit.number) for unit in state.units if is_collecting(unit))
+        rows = next(filter(len, (state.kept(step, OLD) for step in steps)), None)
+        if rows is None:
+            return None
         losses = scaled(state, name, rows, unknown=1.0)
         count, total = len(losses), float(losses.sum())
-    else:
-        return None
     return (total + 1) / (count + 1) if error is None else upper_bound(losses, error)
 
 
@@ -216,14 +216,6 @@ def _needed_rows(state: State, last: Unit) -> Integers:
         return state.kept(rows, OLD)
     relative = any(each.is_relative for each in state.given.limits.values())
     return state.kept(rows, None if relative else NEW)
-
-
-def _first_step(state: State) -> Unit | None:
-    """The step that collected rows of the old system, if there was one."""
-    for unit in state.units:
-        if is_collecting(unit) and len(state.kept(state.of_unit(unit.number), OLD)):
-            return unit
-    return None
 
 
 def scaled(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tether._core.arrays import Booleans, Integers
 from tether.runs.body import Columns
 from tether.runs.settings import RELEASE
-
-if TYPE_CHECKING:
-    from tether.runs.state import State
+from tether.runs.state import State
 
 OLD, NEW = 0, 1
 """The arms: the safe policy or old system, and the optimized policy or new system."""
@@ -60,12 +58,7 @@ def hashed_positions(
     >>> hashed_positions([b"ann", b"bob"], b"salt") >> np.uint64(48)
     array([38978, 14873], dtype=uint64)
     """
-    prepared = blake2b(digest_size=8, key=salt, person=purpose)
-    digests = []
-    for key in keys:
-        each = prepared.copy()
-        each.update(key)
-        digests.append(each.digest())
+    digests = [blake2b(key, digest_size=8, key=salt, person=purpose).digest() for key in keys]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from tether._core.arrays import Floats, Integers
 from tether.policies.kept_contexts import NUMBERS, Format, decode, encode, format_of
 from tether.policies.shortlist import ShortlistRows
-from tether.runs.body import Columns, read_header, unpack
+from tether.runs.body import Columns, unpack
 from tether.runs.errors import TamperedError
 from tether.runs.event_log import Event, follow, read_events
 from tether.runs.state import NO_HEAD
 
-BYTES_PER_EVENT = 1 << 22
-"""Larger columns of scores and draws are stored as several events."""
+ROWS_PER_EVENT, BYTES_PER_EVENT = 50_000, 1 << 22
+"""What is larger is stored as several events."""
 
 
 # ---- the rows of a call -------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Contents:
         elif event.kind in self._pieces:
             self._waiting[event.seq] = event
         elif event.kind == "round":
-            for seq in read_header(event.body)["decision"].get("scored", ()):
+            for seq in unpack(event.body)[0]["decision"].get("scored", ()):
                 self.add(self._waiting[seq].kind, *unpack(self._waiting[seq].body))
             self._waiting = {}
 
@@ -157,11 +157,11 @@ def _whole(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     return pieces[0]
 
 
-def cut(columns: Columns, size: int | None = None) -> list[tuple[int, Columns]]:
+def cut(columns: Columns) -> list[tuple[int, Columns]]:
     """Columns in pieces that fit in an event, each with the row where it begins."""
     count = len(next(iter(columns.values()), ()))
     width = sum(column.nbytes for column in columns.values()) // max(count, 1)
-    size = size or max(1, min(count, BYTES_PER_EVENT // max(width, 1)))
+    size = max(1, min(ROWS_PER_EVENT, BYTES_PER_EVENT // max(width, 1)))
     return [
         (start, {name: column[start : start + size] for name, column in columns.items()})
         for start in range(0, count, size)

@@ -16,7 +16,6 @@ from tether._core.arrays import Booleans, Floats
 from tether._core.words import Columns, Described, Description
 from tether.runs.shares import (
     GROWTH_FACTOR,
-    GROWTH_STEP,
     LARGEST_RELATIVE,
     Guardrail,
     grown,
@@ -210,7 +209,7 @@ class _World:
             within = relative_share(mine, old[:half], *self.rule)
             beyond = relative_share(added, old[half:], *self.rule)
             share = min(relative_sticky_share(within, beyond, low), LARGEST_RELATIVE)
-        return grown(share, last, GROWTH_FACTOR, GROWTH_STEP) if last else share
+        return grown(share, last, GROWTH_FACTOR) if last else share
 
     def _factors(
         self, is_new: Booleans, losses: Floats, share: float, *, finish: bool = False

@@ -10,7 +10,6 @@ passed again must have the stored fingerprint, and score a few stored actions as
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -111,7 +110,8 @@ class Deployed:
 class Policies:
     """The safe policy of a run as its rows are stored, and the policies of its rounds.
 
-    `log`, from which they are restored, is given once it is open.
+    `log`, from which they are restored, is given once it is open. `safe_fingerprint` is that of the
+    safe policy, which draws the candidates on shortlists; empty if unknown.
     """
 
     log: EventLog
@@ -119,7 +119,7 @@ class Policies:
     def __init__(self, safe: Any, family: Family | None, lookup: PolicyLookup) -> None:
         self._path = family if isinstance(family, PathFamily) else None
         self._ramps = family is None
-        self._lookup = lookup
+        self._lookup = lookup if callable(lookup) else (lookup or {}).get
         self.shortlist = safe if isinstance(safe, Shortlist) else None
         if self.shortlist is not None and (self._ramps or self._path):
             raise TypeError(
@@ -127,17 +127,10 @@ class Policies:
             )
         given = safe if self.shortlist is None else self.shortlist.uniform
         self.safe: Any = (as_sampler if self._ramps else as_policy)("safe", given)
+        self._drawing = self.safe if self.shortlist is None else self.shortlist.safe
+        self.safe_fingerprint = fingerprint(self._drawing) or ""
         self._deployed: dict[int | str, Deployed] = {}  # by round, a ramp by its policy's name
         self._lock = RLock()
-
-    @property
-    def safe_fingerprint(self) -> str:
-        """That of the safe policy, which draws the candidates on shortlists; empty if unknown."""
-        return fingerprint(self._drawing) or ""
-
-    @property
-    def _drawing(self) -> Any:
-        return self.safe if self.shortlist is None else self.shortlist.safe
 
     def optimized(self, name: str, given: Any) -> Any:
         """What a user passes as the optimized policy, over what is stored."""
@@ -219,10 +212,8 @@ class Policies:
         return Deployed(optimized, policy, probe)
 
     def _look_up(self, unit: Unit, held: Mapping[str, Any]) -> Any:
-        name, lookup = str(unit.policy), self._lookup
-        policy = None
-        if lookup is not None:
-            policy = lookup(name) if callable(lookup) else lookup.get(name)
+        name = str(unit.policy)
+        policy = self._lookup(name)
         if policy is None and held["blob"] is not None:
             from tether.saving import policy_from_bytes
 
@@ -238,11 +229,8 @@ class Policies:
 
 def read_calibration(log: EventLog, unit: Unit) -> Calibration | None:
     """The calibration that a round began with; None where there was nothing to calibrate."""
-    _, columns = unpack(_read_event(log, unit.event).body)
-    if "calibration" not in columns:
-        return None
-    held = json.loads(str(columns["calibration"][0]))
-    found: Calibration = decode(Calibration, held, "calibration")
+    header, _ = unpack(_read_event(log, unit.event).body)
+    found: Calibration | None = decode(Calibration | None, header.get("calibration"), "calibration")
     return found
 
 
@@ -277,10 +265,7 @@ def saved(policy: Any) -> tuple[bytes | None, str]:
 
 def compare_scores(name: str, scores: Floats, expected: Floats) -> None:
     """Refuse scores that differ from the stored ones."""
-    both_zero = np.isneginf(scores) & np.isneginf(expected)
-    with np.errstate(invalid="ignore"):
-        differs = np.abs(scores - expected) > SCORE_TOLERANCE * (1 + np.abs(expected))
-    differs = (differs | (np.isneginf(scores) != np.isneginf(expected))) & ~both_zero
+    differs = ~np.isclose(scores, expected, rtol=SCORE_TOLERANCE, atol=SCORE_TOLERANCE)
     if differs.any():
         row = int(np.argmax(differs))
         raise ChangedPolicyError(

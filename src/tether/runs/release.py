@@ -6,38 +6,33 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tether._core import validate
+from tether._core import signing, validate
 from tether._core.arrays import Integers, plain_array
 from tether.runs.actions import named_losses
 from tether.runs.body import Columns, pack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
-from tether.runs.event_log import Transaction
+from tether.runs.event_log import Result, Transaction
 from tether.runs.keys import (
     NEW,
     OLD,
     as_bytes,
     assigned,
-    claims_of,
     is_routed,
     key_name,
     last_rows,
     standing_rows,
 )
-from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
-from tether.runs.run import ROWS_PER_EVENT, Run, losses_in
+from tether.runs.run import Run, append_rows, losses_in
 from tether.runs.settings import RELEASE, OldSystem, Settings, rows_or_seconds
 from tether.runs.shares import GROWTH_FACTOR, Guardrail
 from tether.runs.state import LOSS, State, Unit
-
-if TYPE_CHECKING:
-    from tether._core.signing import PrivateKey
 
 Key = str | bytes | int
 SYSTEMS = ("old", "new")
@@ -115,7 +110,7 @@ class Release(Run):
         outcome_deadline: timedelta | None = None,
         deadline: float = 5.0,
         fallback: str | Path | None = None,
-        key: PrivateKey | None = None,
+        key: signing.PrivateKey | None = None,
     ) -> None:
         given = None
         if guardrails is not None:
@@ -290,9 +285,7 @@ class Release(Run):
         is_fresh = columns["before"] < state.units[-1].before
         t.repeat(columns["before"][~is_fresh])
         fresh = {name: each[is_fresh] for name, each in columns.items()}
-        for _, part in cut(fresh, ROWS_PER_EVENT):
-            header = {"first": state.rows.size, "outage": outage}
-            t.append("rows", pack(header, **part), claims_of(state, header, part, index))
+        append_rows(t, {"outage": outage}, fresh, index)
         arms = dict(zip(keys, columns["arm"].tolist(), strict=True))
         return arms, set(fresh["key"].tolist())
 

@@ -23,17 +23,17 @@ from tether.runs.decide_beta import needs_normalizer
 from tether.runs.decide_ramp import decide_ramp, is_ramp_over
 from tether.runs.errors import ChangedPolicyError, RoundOverError, StoreError, TamperedError
 from tether.runs.event_log import Transaction
-from tether.runs.keys import action_name, claims_of
-from tether.runs.log_rows import cut, encode_rows, same_formats
+from tether.runs.keys import action_name
+from tether.runs.log_rows import encode_rows, same_formats
 from tether.runs.policies import Coin, Deployed, read_calibration
-from tether.runs.run import ROWS_PER_EVENT
+from tether.runs.run import append_rows
 from tether.runs.state import SAFE, State, Unit
 
 if TYPE_CHECKING:
     from tether.runs.controller import Controller
 
-MAX_KEY_LENGTH = 200
-"""How long an idempotency key may be."""
+MAX_NAME_LENGTH = 200
+"""How long an idempotency key or the name of a policy may be."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,13 @@ class Round:
     def __init__(self, run: Controller, unit: Unit, deployed: Deployed | None) -> None:
         self._run, self._policies = run, run._policies
         self._unit, self._deployed = unit, deployed
+        self._is_ramp = run.settings.decides_shares
         self.number, self.reference, self.decision = unit.number, unit.reference, unit.decision
         self.note = str(unit.decision.get("reason", ""))
 
     def __repr__(self) -> str:
         level = f"share={self.share:.6g}" if self._is_ramp else f"beta={self.beta:.6g}"
         return f"Round({self.number}, {level}{f', note={self.note!r}' if self.note else ''})"
-
-    @property
-    def _is_ramp(self) -> bool:
-        return self._run.settings.decides_shares
 
     @property
     def beta(self) -> float:
@@ -231,7 +228,7 @@ class Round:
             if stored_rows(t, keys or []) or stopped not in (None, state.is_stopped):
                 return present, state.is_stopped
             header, encoded = _encoded(state, drawn)
-            first = append_rows(t, header, columns | encoded)
+            first = append_rows(t, header, columns | encoded, {})
             return first + np.arange(len(drawn.actions), dtype=np.int64)
 
         return self._run.submit(job)
@@ -344,16 +341,6 @@ def stored_rows(t: Transaction, keys: list[str]) -> dict[int, int]:
     return {k: row for k, row in rows.items() if t.state.rows["answers"][row]}
 
 
-def append_rows(t: Transaction, header: dict[str, Any], columns: dict[str, Any]) -> int:
-    """Append the rows of one call; the first of them."""
-    first = t.state.rows.size
-    for start, part in cut(columns, ROWS_PER_EVENT):
-        header |= {"unit": len(t.state.units), "first": first + start}
-        t.append("rows", pack(header, **part), claims_of(t.state, header, part, {}))
-        header = {key: value for key, value in header.items() if key != "waited"}
-    return first
-
-
 def _encoded(state: State, drawn: Drawn) -> tuple[dict[str, Any], Columns]:
     """The header and the columns of contexts and actions, in the formats of the run."""
     formats = same_formats(state.formats, drawn.contexts, drawn.actions)
@@ -367,9 +354,9 @@ def _checked_keys(keys: str | Sequence[str] | None, count: int) -> list[str] | N
     names = [keys] if isinstance(keys, str) else list(keys)
     validate.same_length("keys", names, "contexts", count)
     for each in names:
-        if not isinstance(each, str) or not 0 < len(each) <= MAX_KEY_LENGTH or "\0" in each:
+        if not isinstance(each, str) or not 0 < len(each) <= MAX_NAME_LENGTH or "\0" in each:
             raise ValueError(
-                f"keys must be text of 1 to {MAX_KEY_LENGTH} characters without NUL, got {each!r}"
+                f"keys must be text of 1 to {MAX_NAME_LENGTH} characters without NUL, got {each!r}"
             )
     if len(set(names)) < len(names):
         raise ValueError(f"keys must be unique, got {names!r:.200}")

@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,20 +15,14 @@ from tether._core.arrays import Floats, Integers
 from tether._core.records import encode
 from tether.runs.body import Columns, pack
 from tether.runs.errors import FinalLossError, StoreError, TamperedError
-from tether.runs.event_log import EventLog, Transaction
+from tether.runs.event_log import EventLog, Result, Transaction
 from tether.runs.history import History, read_history
+from tether.runs.keys import Index, claims_of
 from tether.runs.log_rows import cut
 from tether.runs.outbox import Outbox
 from tether.runs.settings import Settings
 from tether.runs.state import LOSS, REWARD
 
-if TYPE_CHECKING:
-    from tether._core.signing import PrivateKey, PublicKey
-
-Result = TypeVar("Result")
-
-ROWS_PER_EVENT = 50_000
-"""A call with more rows is stored as several events."""
 PATIENCE = 600.0
 """How many seconds opening, history and verification may take."""
 
@@ -42,7 +36,7 @@ class Run:
         given: Settings | None,
         *,
         deadline: float = 5.0,
-        key: PrivateKey | None = None,
+        key: signing.PrivateKey | None = None,
         outbox: Outbox | None = None,
         free: tuple[str, ...] = (),
     ) -> None:
@@ -69,7 +63,7 @@ class Run:
 
     @classmethod
     def open(
-        cls, store: str | Path, *, deadline: float = 5.0, key: PrivateKey | None = None
+        cls, store: str | Path, *, deadline: float = 5.0, key: signing.PrivateKey | None = None
     ) -> Run:
         """Open any run that exists, without its policies: to look, verify, halt or resume.
 
@@ -140,7 +134,7 @@ class Run:
         """
         self.append_act("retire", reason, actor, subject=str(number))
 
-    def verify(self, key: PublicKey | None = None) -> list[str]:
+    def verify(self, key: signing.PublicKey | None = None) -> list[str]:
         """Replay everything and compare; what is wrong, in words.
 
         Parameters
@@ -242,9 +236,18 @@ class Run:
         counts = {name: ~np.isnan(values) for name, values in new.items()}
         chosen = np.flatnonzero(np.any(list(counts.values()), axis=0))
         held = {name: each[chosen] for name, each in {"row": rows, **new}.items()}
-        for _, part in cut(held, ROWS_PER_EVENT):
+        for _, part in cut(held):
             t.append("losses", pack({}, **part))
         return int(sum(each.sum() for name, each in counts.items() if name != REWARD))
+
+
+def append_rows(t: Transaction, header: dict[str, Any], columns: Columns, index: Index) -> int:
+    """Append the rows of one call, given the claims on their keys before it; the first of them."""
+    first = t.state.rows.size
+    for start, part in cut(columns):
+        held = {**header, "first": first + start}
+        t.append("rows", pack(held, **part), claims_of(t.state, held, part, index))
+    return first
 
 
 def losses_in(columns: Columns) -> Columns:

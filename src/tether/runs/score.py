@@ -191,12 +191,11 @@ class Scorer(Evidence):
 
     def _blocks(self, contexts: Any) -> tuple[Any, int]:
         """The distinct contexts, and how many draws each of them has."""
-        settings = self.known.given
         _, first, repeats = np.unique(labels(contexts), return_index=True, return_counts=True)
         blocks = min(-(-MIN_BLOCKS // len(first)), int(repeats.max()))
-        if settings.confidence is not None or settings.rule == "promise":
+        if self.by_who_acted:
             blocks = int(repeats.max())  # every row needs draws of its own
-        budget = find_family(settings.family).max_draws or DEFAULT_BUDGET
+        budget = find_family(self.known.given.family).max_draws or DEFAULT_BUDGET
         return take(contexts, np.sort(first)), blocks * budget
 
     def find_normalizer(self, policy: Any) -> list[float] | None:

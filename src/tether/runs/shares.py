@@ -201,9 +201,9 @@ def _series(n1: int, l1: float, n0: int, l0: int, delta: float, ratio: float) ->
     return total
 
 
-def grown(share: float, last: float, factor: float, step: float) -> float:
+def grown(share: float, last: float, factor: float) -> float:
     """The share after the limit on growth; not for the first step."""
-    return min(share, factor * last + step)
+    return min(share, factor * last + GROWTH_STEP)
 
 
 def upper_bound(losses: Floats, error: float) -> float:

@@ -120,10 +120,6 @@ class Columns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._stored[name][: self.size]
 
-    def copy(self) -> Columns:
-        """The same rows, to which none are added."""
-        return Columns({name: column.copy() for name, column in self.dump().items()})
-
     def dump(self) -> dict[str, NDArray[Any]]:
         """All columns."""
         return {name: self[name] for name in self._stored}
@@ -235,14 +231,9 @@ class State:
     def copy(self) -> State:
         """The rows, losses, units and looks of this moment, to decide on; not for folding on."""
         other = copy.copy(self)
-        other.rows = self.rows.copy()
+        other.rows = Columns({name: each.copy() for name, each in self.rows.dump().items()})
         other.units, other.acts, other.looks = [*self.units], [*self.acts], [*self.looks]
         return other
-
-    def next_unit(self, level: float, decision: dict[str, Any], **more: Any) -> dict[str, Any]:
-        """The header of the event with which the next unit begins."""
-        number = len(self.units) + 1
-        return {"number": number, "level": float(level), "decision": decision, **more}
 
     def check_act(self, header: dict[str, Any]) -> None:
         """Refuse what cannot be done now: before an act is stored, and again when it is folded."""
@@ -313,6 +304,7 @@ class State:
         self.policies[header["name"]] = header | {"event": event.seq}
 
     def _fold_round(self, event: Event, header: dict[str, Any], _: Any) -> None:
+        header.pop("calibration", None)  # it is read where it is needed
         times = {"begun": event.at, "since": self.now, "event": event.seq}
         counts = {"number": len(self.units) + 1, "before": self.rows.size, "cleared": self.cleared}
         unit = Unit(**{"seen": event.seq - 1} | header | counts | times)
@@ -330,7 +322,7 @@ class State:
         new = self.rows.extend(len(columns["arm"]), **known)
         self.formats = header.get("formats")
         if "waited" in header:
-            self.waited[header["waited"]] = new.start
+            self.waited.setdefault(header["waited"], new.start)
         self._look()
 
     def _fold_losses(self, event: Event, _: Any, columns: dict[str, Any]) -> None:

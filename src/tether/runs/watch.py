@@ -179,8 +179,7 @@ class Stop:
         """Let the bets run over all rows before this one."""
         if until <= self.counted:
             return
-        rows = np.arange(self.counted, until)
-        rows = rows[state.rows["answers"][rows] > 0]
+        rows = state.kept(slice(self.counted, until))
         for place in range(len(self.bets)):
             self._move(state, place, rows, +1)
         self.counted = until
@@ -262,11 +261,11 @@ class Stop:
             return
         due = now - int(deadline * 1e6)
         until = int(np.searchsorted(state.rows["at"], due, side="right"))
-        rows = np.arange(max(self.overdue_before, self.from_row), until)
-        if not len(rows):
+        begin = max(self.overdue_before, self.from_row)
+        if until <= begin:
             return
         self._count(state, until)
-        rows = rows[state.rows["answers"][rows] > 0]
+        rows = state.kept(slice(begin, until))
         for place, bet in enumerate(self.bets):
             silent = rows[np.isnan(state.loss(bet.name)[rows])]
             self._move(state, place, silent, -1, math.nan)
@@ -321,19 +320,17 @@ class Shift:
     """
 
     start: int = 0
-    _seen: int = field(default=0, init=False)
     _monitor: ShiftMonitor | None = field(default=None, init=False)
 
     def shown(self, settings: Settings, scores: NDArray[Any]) -> tuple[str, str] | None:
         """The alarm that the scores of all rows raise, if any."""
-        if settings.stop is None or len(scores) < self.start + REFERENCE_CONTEXTS:
+        begin = self.start + REFERENCE_CONTEXTS
+        if settings.stop is None or len(scores) < begin:
             return None
         if self._monitor is None:
-            self._seen = self.start + REFERENCE_CONTEXTS
             rng = np.random.default_rng([settings.seed, self.start])
-            reference = scores[self.start : self._seen]
-            self._monitor = ShiftMonitor(reference, settings.stop, rng=rng)
-        new, self._seen = scores[self._seen :], len(scores)
+            self._monitor = ShiftMonitor(scores[self.start : begin], settings.stop, rng=rng)
+        new = scores[begin + self._monitor.status.seen :]
         if not len(new):
             return None
         status = self._monitor.update(new)
