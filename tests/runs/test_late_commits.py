@@ -39,7 +39,7 @@ def late(run):
     log, gate, came, slow = run._log, threading.Event(), threading.Event(), [True]
     commit, attempt = run._log.database.commit, run._log._try
 
-    def committed(connection):
+    def committed(connection, *last):
         if log.is_ahead and slow:
             slow.clear()
             seconds = log.deadline + 0.3
@@ -51,7 +51,7 @@ def late(run):
                 process = ExitStack()
                 process.enter_context(frozen([driver.info.backend_pid]))
                 threading.Timer(seconds, process.close).start()
-        commit(connection)
+        commit(connection, *last)
 
     def waiting(batch):
         if not slow:

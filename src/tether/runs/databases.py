@@ -8,8 +8,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import chain
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +103,10 @@ class Database:
             for each in statements:
                 cursor = driver.execute(*each)
             return list(cursor.fetchall())
-        queries, values = zip(*statements, strict=True)
-        named = ", ".join(f"s{n} AS ({query})" for n, query in enumerate(queries[:-1]))
-        text = (f"WITH {named} " if named else "") + queries[-1]
-        cursor = driver.execute(text.replace("?", "%s"), [*chain(*values)] or None, prepare=False)
+        with driver.pipeline() if len(statements) > 1 else nullcontext():
+            for query, values in statements:
+                text = query.replace("?", "%s")
+                cursor = driver.execute(text, values or None, prepare=False)
         while cursor.nextset():
             pass
         return cursor.fetchall() if cursor.description else []
@@ -122,9 +121,9 @@ class Database:
         self.run(connection, ("BEGIN IMMEDIATE", ()))
         return self.run(connection, (query, ()))
 
-    def commit(self, connection: sql.Connection) -> None:
-        """Commit a transaction."""
-        self.run(connection, ("COMMIT", ()))
+    def commit(self, connection: sql.Connection, *last: Statement) -> None:
+        """Commit a transaction, after some last statements."""
+        self.run(connection, *last, ("COMMIT", ()))
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:

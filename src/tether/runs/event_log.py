@@ -257,11 +257,9 @@ class Transaction:
             self.appended[-1] = last._replace(signature=signature)
         database = self.log.database
         rows = [*_insert(_APPEND, self.appended), *_insert(_CLAIM, [*self.claimed.items()])]
-        for each in rows[:-2]:
+        for each in rows[:-2]:  # one after the other, where they are many
             database.run(self.connection, each)
-        if rows:
-            database.run(self.connection, *rows[-2:])
-        database.commit(self.connection)
+        database.commit(self.connection, *rows[-2:])
 
 
 def _insert(query: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Statement]:

@@ -17,7 +17,7 @@ from tether.runs.actions import named_losses
 from tether.runs.body import Columns, pack
 from tether.runs.decide_share import decide_share, is_over
 from tether.runs.errors import FinalLossError, TamperedError
-from tether.runs.event_log import Result, Transaction
+from tether.runs.event_log import Transaction
 from tether.runs.keys import (
     NEW,
     OLD,

@@ -252,7 +252,8 @@ class ServedRelease(Served):
             if len(asked) < self._expected:
                 self._is_full.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._is_full.wait(), GATHER_SECONDS)
+                    async with asyncio.timeout(GATHER_SECONDS):
+                        await self._is_full.wait()
             self._asked, items = [], [item for item, _ in asked]
             seconds = min(self.deadline, min(until for _, until in asked) - loop.time())
             try:
