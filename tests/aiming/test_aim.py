@@ -22,13 +22,10 @@ def by_hand(contexts, actions):
     return 0.1 * np.asarray(actions) * (1 + np.asarray(contexts)) / 2
 
 
-def table_of(model, contexts):
-    return np.array([[model([x], [a])[0] for a in range(3)] for x in contexts])
-
-
 def test_the_aimed_policy_is_the_tilt_that_is_predicted_to_lose_alpha():
     found = tether.aim(OPTIMIZED, by_hand, CONTEXTS, alpha=0.06)
-    losses, chances = table_of(by_hand, CONTEXTS), np.exp(OPTIMIZED.log_prob_all(CONTEXTS))
+    losses = by_hand(np.asarray(CONTEXTS)[:, None], np.arange(3))
+    chances = np.exp(OPTIMIZED.log_prob_all(CONTEXTS))
     tilted = chances * np.exp(-found.multipliers[""] * losses)
     tilted /= tilted.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(np.exp(found.policy.log_prob_all(CONTEXTS)), tilted)

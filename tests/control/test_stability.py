@@ -12,12 +12,6 @@ from tests.control.worlds import KINDS, World, make_world
 from tests.scale import scaled
 
 
-def without_each(world: World):
-    """The smallest log beta of all losses without each row."""
-    rows = np.arange(len(world))
-    return [min(by_definition(world, np.delete(rows, i)).values()) for i in rows]
-
-
 def psi_over_beta(world: World, log_beta):
     """What the weights of clip lack, from the draws: all are the optimized policy's."""
     ratio = world.draws["log_optimized"] - world.draws["log_safe"]
@@ -31,7 +25,9 @@ def by_weights(world: World, log_beta):
     end = (lambda t: t) if world.kind == "path" else (lambda t: float(np.clip(t, -1000, 1000)))
     here, test = world.weights(end(log_beta)), world.test(end(log_beta))
     changed = 0.0
-    for i, log_other in enumerate(without_each(world)):
+    rows = np.arange(len(world))
+    for i in rows:
+        log_other = min(by_definition(world, np.delete(rows, i)).values())
         if log_other != log_beta:
             if world.kind == "path" and log_other == -np.inf:
                 base = world._base(world.columns)

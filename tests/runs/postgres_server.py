@@ -68,7 +68,7 @@ class Server:
 
     def drop(self, url: str) -> None:
         """Throw a database away, whoever is still connected to it."""
-        self.tell(f"DROP DATABASE {name_of(url)} WITH (FORCE)")
+        self.tell(f"DROP DATABASE {url.split('@/')[1].split('?')[0]} WITH (FORCE)")
 
     def tell(self, statement: str, database: str = "postgres") -> Any:
         """Run one statement beside everything that the store does; its first value, if any."""
@@ -89,11 +89,6 @@ class Server:
             done = subprocess.run(command, cwd=self.folder, timeout=DEADLINE_SECONDS, **quiet)
         if done.returncode:
             raise RuntimeError(f"{program} failed: {said.read_text()}")
-
-
-def name_of(url: str) -> str:
-    """The name of the database in a URL."""
-    return url.split("@/")[1].split("?")[0]
 
 
 def _version(path: Path) -> float:

@@ -108,10 +108,6 @@ def is_last(header):
     return header["policy"] == "policy 3"
 
 
-def change_psi(header, columns):
-    header["decision"]["log_psi"][0] -= 0.2
-
-
 def other_psi(given):
     return forger("round", lambda h, c: h["decision"].update(log_psi=given), is_last)
 
@@ -127,7 +123,7 @@ FORGERIES = {
     "policy": forger("round", lambda h, c: h["decision"].update(looked="another"), is_decided),
     "seen": forger("round", lambda h, c: h.update(seen=2), is_decided),
     "rows": forger("rows", lambda h, c: c.update(arm=c["arm"] + 1), lambda h: h["first"] == 0),
-    "psi": forger("round", change_psi, is_last),
+    "psi": forger("round", lambda h, c: h["decision"]["log_psi"].__setitem__(0, 2.0), is_last),
     **{f"psi of an error of {e:g}": other_psi([3.0, e]) for e in (-1e9, math.nan, math.inf)},
     "psi that is no number": other_psi([math.nan, 0.01]),
     "no psi": other_psi(None),

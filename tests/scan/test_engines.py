@@ -26,8 +26,7 @@ def polars_frame(folder):
 
 
 def batches(folder):
-    table = parquet.read_table(folder)
-    return lambda: iter(table.to_batches(7))
+    return lambda: iter(parquet.read_table(folder).to_batches(7))
 
 
 @pytest.fixture(scope="module")
