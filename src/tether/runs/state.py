@@ -403,7 +403,8 @@ class State:
     def _silence(self) -> tuple[str, str] | None:
         """Whether the new policy or system has served for too long without one of the losses."""
         limit, seconds, now = self.given.max_silence, self.given.max_silent_seconds, self.now
-        if self.is_stopped or self.last is None or self.last.level in (0, -math.inf):
+        nobody = 0.0 if self.given.decides_shares else -math.inf
+        if self.is_stopped or self.last is None or self.last.level == nobody:
             return None
         for name, (rows, at) in self.quiet.items():
             if limit is not None and self.rows.size - rows >= limit:

@@ -261,7 +261,7 @@ def _check_actions(
         yield "a policy other than the safe one acted while the run was stopped"
         return
     known = np.isin(arm, (0, 1, -unit.reference if ramps else 0))
-    serves = unit.policy is not None and not (ramps and unit.level == 0)
+    serves = unit.policy is not None and unit.level > (0.0 if ramps else -math.inf)
     if not known.all() or (by_policy and not serves):
         yield f"actions of a policy that round {unit.number} does not serve"
 
