@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -60,10 +60,10 @@ def test_one_multiplier_is_the_minimum_of_the_dual(losses, chances, alpha):
 
 
 @given(TABLE, st.floats(0.02, 0.9), st.floats(0.02, 0.9), st.integers(0, 99))
+@example([[0.71875, 0.0, 0.125]], 0.021484375, 0.21875, 0)  # not both can be reached
 def test_several_multipliers_leave_no_predicted_loss_above_its_alpha(first, one, other, seed):
-    first = np.array(first)
-    predicted = np.array([first, np.random.default_rng(seed).random(first.shape)])
-    table, alphas = np.log(np.full(first.shape, 1 / 3)), np.array([one, other])
+    predicted = np.array([first, np.random.default_rng(seed).random(np.shape(first))])
+    table, alphas = np.log(np.full(np.shape(first), 1 / 3)), np.array([one, other])
     values = solve_multipliers(table, predicted, alphas)
     chances = softmax(table - np.tensordot(values, predicted, 1), axis=1)
     after = (chances * predicted).sum(axis=2).mean(axis=1)

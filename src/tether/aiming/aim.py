@@ -200,6 +200,6 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
         return float(log_norm.mean() + values @ alphas), gradient * limits
 
     start, bounds = np.full(len(alphas), 1 / MAX_TILT), [(0.0, 1.0)] * len(alphas)
-    options = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
-    found = minimize(dual, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    options = {"maxiter": 1000, "ftol": 1e-15}
+    found = minimize(dual, start, jac=True, method="SLSQP", bounds=bounds, options=options)
     return np.asarray(found.x * limits)
