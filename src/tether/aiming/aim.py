@@ -183,8 +183,7 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
     """
     if (mean_losses(log_probabilities, predicted) <= alphas).all():
         return np.zeros(len(alphas))
-    from scipy.optimize import minimize
-    from scipy.special import logsumexp
+    from scipy import optimize, special
 
     possible = log_probabilities > -np.inf
     highest = np.where(possible, predicted, -np.inf).max(axis=2)
@@ -195,11 +194,12 @@ def solve_multipliers(log_probabilities: Floats, predicted: Floats, alphas: Floa
         """D and its gradient, in units in which every limit is 1."""
         values = units * limits
         scores = log_probabilities - np.tensordot(values, predicted, 1)
-        log_norm = logsumexp(scores, axis=1, keepdims=True)
+        log_norm = special.logsumexp(scores, axis=1, keepdims=True)
         gradient = alphas - mean_losses(scores - log_norm, predicted)
         return float(log_norm.mean() + values @ alphas), gradient * limits
 
     start, bounds = np.full(len(alphas), 1 / MAX_TILT), [(0.0, 1.0)] * len(alphas)
-    options = {"maxiter": 1000, "ftol": 1e-15}
-    found = minimize(dual, start, jac=True, method="SLSQP", bounds=bounds, options=options)
-    return np.asarray(found.x * limits)
+    how = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
+    for _ in range(2):  # the search may stop early
+        start = optimize.minimize(dual, start, (), "L-BFGS-B", True, bounds=bounds, options=how).x
+    return np.asarray(start * limits)
